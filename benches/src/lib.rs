@@ -1,0 +1,1 @@
+//! Benchmarks of Toller; see benches/*.rs.

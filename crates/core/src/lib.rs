@@ -1,0 +1,41 @@
+//! The map of Toller: plain types, the rules that every backend shares, and the traits of the four layers
+//! (`Embeddings` → `VectorStore` → `Retriever` → composed `Retriever`).
+//!
+//! Nothing here does I/O, needs an async runtime, or knows protobuf. The rules are pure functions with their source
+//! beside them: filters ([`filter`]), metrics ([`metric`]), relevance ([`relevance`]) and maximal marginal relevance
+//! ([`mmr`]).
+
+pub mod catalog;
+pub mod collection;
+pub mod context;
+pub mod document;
+pub mod document_store;
+pub mod embeddings;
+pub mod error;
+pub mod filter;
+pub mod fingerprint;
+pub mod metric;
+pub mod mmr;
+pub mod relevance;
+pub mod retriever;
+pub mod score;
+pub mod value;
+pub mod vector;
+pub mod vector_store;
+
+pub use catalog::Catalog;
+pub use collection::{CollectionName, CollectionSpec, Durability};
+pub use context::{Principal, RequestContext, Role, Tenant};
+pub use document::{Document, DocumentId, Record};
+pub use document_store::DocumentStore;
+pub use embeddings::{EmbeddingRole, Embeddings};
+pub use error::{Error, FieldViolation, Result};
+pub use filter::Filter;
+pub use fingerprint::Fingerprint;
+pub use metric::Metric;
+pub use relevance::RelevanceFunction;
+pub use retriever::{Query, Retriever};
+pub use score::{ScoredDocument, SourceScore};
+pub use value::{Metadata, Value};
+pub use vector::Vector;
+pub use vector_store::VectorStore;

@@ -1,0 +1,292 @@
+//! The typed value of document metadata and of filters.
+//!
+//! Integers and doubles are different types that compare by value (1 = 1.0), so that 2^53 + 1 stays itself; everything
+//! else of different types is different (1 ≠ "1", 1 ≠ true).
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Metadata of a document: a map from names to values, ordered by name.
+pub type Metadata = BTreeMap<String, Value>;
+
+/// Deepest nesting of lists and maps in metadata.
+pub const MAX_VALUE_DEPTH: usize = 32;
+
+/// A metadata value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Nothing; distinct from a missing key only when it is stored.
+    Null,
+    /// A truth value; never equal to a number.
+    Bool(bool),
+    /// A 64-bit signed integer.
+    Int(i64),
+    /// A finite 64-bit float (checked at the door, see [`Value::check`]).
+    Double(f64),
+    /// A Unicode string.
+    String(String),
+    /// An ordered list.
+    List(Vec<Value>),
+    /// A map from names to values.
+    Map(BTreeMap<String, Value>),
+}
+
+impl Value {
+    /// Equality by value: numbers compare across their two types, all else only within one type.
+    ///
+    /// ```
+    /// use toller_core::Value;
+    /// assert!(Value::Int(1).same(&Value::Double(1.0)));
+    /// assert!(!Value::Int(1).same(&Value::from("1")));
+    /// assert!(!Value::Int((1 << 53) + 1).same(&Value::Double(9007199254740992.0)));
+    /// ```
+    pub fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::List(left), Self::List(right)) => {
+                left.len() == right.len() && left.iter().zip(right).all(|(l, r)| l.same(r))
+            }
+            (Self::Map(left), Self::Map(right)) => {
+                left.len() == right.len() && left.iter().zip(right).all(|((lk, lv), (rk, rv))| lk == rk && lv.same(rv))
+            }
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(left), Self::Bool(right)) => left == right,
+            _ => self.compare(other) == Some(Ordering::Equal),
+        }
+    }
+
+    /// Order of two numbers or of two strings (by code point); `None` for every other pair of types.
+    pub fn compare(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Int(left), Self::Int(right)) => Some(left.cmp(right)),
+            (Self::Double(left), Self::Double(right)) => left.partial_cmp(right),
+            (Self::Int(left), Self::Double(right)) => compare_int_with_double(*left, *right),
+            (Self::Double(left), Self::Int(right)) => compare_int_with_double(*right, *left).map(Ordering::reverse),
+            (Self::String(left), Self::String(right)) => Some(left.cmp(right)),
+            _ => None,
+        }
+    }
+
+    /// Checks what the type cannot say: doubles are finite and nesting is at most [`MAX_VALUE_DEPTH`].
+    ///
+    /// The error is the path inside this value and the fault. O(size of the value).
+    pub fn check(&self) -> Result<(), (String, String)> {
+        self.check_below(MAX_VALUE_DEPTH)
+    }
+
+    fn check_below(&self, depth_left: usize) -> Result<(), (String, String)> {
+        match self {
+            Self::Double(number) if !number.is_finite() => {
+                Err((String::new(), format!("must be a finite number, got {number}")))
+            }
+            Self::List(_) | Self::Map(_) if depth_left == 0 => {
+                Err((String::new(), format!("must be nested at most {MAX_VALUE_DEPTH} levels deep")))
+            }
+            Self::List(items) => items.iter().enumerate().try_for_each(|(index, item)| {
+                item.check_below(depth_left - 1)
+                    .map_err(|(path, fault)| (crate::error::join_path(&format!("[{index}]"), &path), fault))
+            }),
+            Self::Map(entries) => entries.iter().try_for_each(|(key, item)| {
+                item.check_below(depth_left - 1).map_err(|(path, fault)| (crate::error::join_path(key, &path), fault))
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Checks the metadata of a document: finite numbers, bounded depth, no empty key at the top.
+///
+/// # Errors
+/// The path within the metadata, and the fault.
+pub fn check_metadata(metadata: &Metadata) -> Result<(), (String, String)> {
+    for (key, value) in metadata {
+        if key.is_empty() {
+            return Err((String::new(), "must not have an empty key".to_owned()));
+        }
+        value.check().map_err(|(path, fault)| (crate::error::join_path(key, &path), fault))?;
+    }
+    Ok(())
+}
+
+/// Exact: the integer is never rounded to a double.
+fn compare_int_with_double(int: i64, double: f64) -> Option<Ordering> {
+    const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
+    if double.is_nan() {
+        return None;
+    }
+    if double >= TWO_POW_63 {
+        return Some(Ordering::Less);
+    }
+    if double < -TWO_POW_63 {
+        return Some(Ordering::Greater);
+    }
+    // |double| < 2^63, so its integral part converts without loss.
+    let whole = double.trunc();
+    let fraction = double - whole;
+    Some(int.cmp(&(whole as i64)).then_with(|| 0.0_f64.partial_cmp(&fraction).unwrap_or(Ordering::Equal)))
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Double(value)
+    }
+}
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::String(value.to_owned())
+    }
+}
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::String(value)
+    }
+}
+impl From<Vec<Value>> for Value {
+    fn from(value: Vec<Value>) -> Self {
+        Self::List(value)
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Int(value) => serializer.serialize_i64(*value),
+            Self::Double(value) => serializer.serialize_f64(*value),
+            Self::String(value) => serializer.serialize_str(value),
+            Self::List(items) => items.serialize(serializer),
+            Self::Map(entries) => entries.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("null, a boolean, a number, a string, a list or a map")
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Deserialize::deserialize(deserializer)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
+        i64::try_from(value).map(Value::Int).map_err(|_| {
+            E::custom(format!("integer {value} is above the largest 64-bit signed integer; pass it as a string"))
+        })
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Double(value))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::List(items))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut entries = BTreeMap::new();
+        while let Some((key, value)) = access.next_entry()? {
+            entries.insert(key, value);
+        }
+        Ok(Value::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn integers_and_doubles_compare_exactly() {
+        let big = (1_i64 << 53) + 1;
+        assert_eq!(Value::Int(big).compare(&Value::Double((1_i64 << 53) as f64)), Some(Ordering::Greater));
+        assert_eq!(Value::Int(i64::MAX).compare(&Value::Double(i64::MAX as f64)), Some(Ordering::Less));
+        assert_eq!(Value::Int(i64::MIN).compare(&Value::Double(i64::MIN as f64)), Some(Ordering::Equal));
+        assert_eq!(Value::Int(-1).compare(&Value::Double(-1.5)), Some(Ordering::Greater));
+        assert_eq!(Value::Int(1).compare(&Value::Double(1.5)), Some(Ordering::Less));
+        assert_eq!(Value::Int(0).compare(&Value::Double(f64::NAN)), None);
+        assert_eq!(Value::Int(0).compare(&Value::Double(f64::INFINITY)), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn types_never_coerce() {
+        for (left, right) in [
+            (Value::Int(1), Value::from("1")),
+            (Value::Int(1), Value::Bool(true)),
+            (Value::Null, Value::Bool(false)),
+            (Value::List(vec![]), Value::Null),
+        ] {
+            assert!(!left.same(&right), "{left:?} and {right:?} must differ");
+        }
+    }
+
+    #[test]
+    fn json_keeps_integers_apart_from_doubles() {
+        let text = r#"{"big":9007199254740993,"double":1.0,"list":[null,true,"x"]}"#;
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), text);
+        let fault = serde_json::from_str::<Value>("18446744073709551615").unwrap_err().to_string();
+        assert!(fault.contains("pass it as a string"), "{fault}");
+    }
+
+    #[test]
+    fn check_names_the_path() {
+        let value = Value::Map([("a".to_owned(), Value::List(vec![Value::Double(f64::NAN)]))].into());
+        assert_eq!(value.check().unwrap_err().0, "a[0]");
+        let mut deep = Value::Null;
+        for _ in 0..=MAX_VALUE_DEPTH {
+            deep = Value::List(vec![deep]);
+        }
+        assert!(deep.check().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn comparison_is_antisymmetric(int in any::<i64>(), double in any::<f64>()) {
+            let (left, right) = (Value::Int(int), Value::Double(double));
+            prop_assert_eq!(left.compare(&right), right.compare(&left).map(Ordering::reverse));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The second layer: records by vector. A backend gives a few things; relevance, thresholds and MMR follow from them, the
+//! same on every backend.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::collection::{CollectionName, Durability, VectorParams};
+use crate::context::RequestContext;
+use crate::document::{DocumentId, Record};
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::metric::Metric;
+use crate::mmr::maximal_marginal_relevance;
+use crate::relevance::RelevanceFunction;
+use crate::score::{ScoredDocument, SourceScore};
+use crate::vector::Vector;
+
+/// Which records an operation is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Selector {
+    /// These ids; none selects nothing.
+    Ids(Vec<DocumentId>),
+    /// All that match.
+    Filter(Filter),
+    /// Every record.
+    All,
+}
+
+/// A search by vector.
+#[derive(Debug, Clone)]
+pub struct VectorSearch<'a> {
+    /// The query, in the collection's dimension.
+    pub vector: &'a Vector,
+    /// Which records take part, decided before scoring.
+    pub filter: Option<&'a Filter>,
+    /// Most hits; exactly min(limit, matches) come back.
+    pub limit: usize,
+}
+
+/// A record with the metric's value for a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredRecord {
+    /// The record.
+    pub record: Record,
+    /// The collection metric's value.
+    pub score: f64,
+}
+
+/// A part of a collection, in a stable order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScrollPage {
+    /// Up to the asked number of records.
+    pub records: Vec<Record>,
+    /// Where the next page begins; none when this was the last one.
+    pub next: Option<DocumentId>,
+}
+
+/// Which hits are good enough. Both bounds are inclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Thresholds {
+    /// Least relevance, in [0, 1].
+    pub relevance: Option<f64>,
+    /// The metric's own value: at least this for cosine and dot, at most this for Euclidean.
+    pub raw_score: Option<f64>,
+}
+
+/// How [`VectorStore::max_marginal_relevance`] chooses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MmrParams {
+    /// Most hits.
+    pub k: usize,
+    /// Candidates to choose from; at least `k` are taken.
+    pub fetch_k: usize,
+    /// 1 is pure relevance, 0 is pure diversity.
+    pub lambda_mult: f64,
+}
+
+/// Keeps records by vector. The tenant of the context is part of every key: no call can reach another tenant's records.
+///
+/// Order is total on every backend: better score first, then (memory) insertion order, then id bytes.
+#[async_trait]
+pub trait VectorStore: Send + Sync {
+    /// The backend's name, such as `memory`; also the value of the span attribute `toller.store`.
+    fn backend(&self) -> &'static str;
+
+    /// What an acknowledged write survives.
+    fn durability(&self) -> Durability;
+
+    /// Makes room for a collection.
+    ///
+    /// # Errors
+    /// `AlreadyExists`.
+    async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()>;
+
+    /// Drops a collection with all it holds.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn drop_collection(&self, context: &RequestContext, collection: &CollectionName) -> Result<()>;
+
+    /// The dimension and metric that the collection was made with.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn params(&self, context: &RequestContext, collection: &CollectionName) -> Result<VectorParams>;
+
+    /// Writes records, replacing those with the same ids; all or none. Ids within one call are distinct.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for an id that stands twice or a vector of another dimension.
+    async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()>;
+
+    /// Removes records; missing ids are no error. Returns how many were there.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn delete(&self, context: &RequestContext, collection: &CollectionName, selector: &Selector) -> Result<u64>;
+
+    /// Records by id, aligned with the input: none where missing, repeated where an id is repeated.
+    ///
+    /// # Errors
+    /// `NotFound` for the collection.
+    async fn get(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        ids: &[DocumentId],
+    ) -> Result<Vec<Option<Record>>>;
+
+    /// The best records for a vector: filter, then score, then exactly min(limit, matches) in the total order.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for a vector of another dimension.
+    async fn search(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: VectorSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>>;
+
+    /// Up to `limit` matching records in the order of id bytes, from the id `from` on (inclusive).
+    ///
+    /// The cursor is an id, so that it stays right while others write.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn scroll(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        filter: Option<&Filter>,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<ScrollPage>;
+
+    /// How many records match.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn count(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        filter: Option<&Filter>,
+    ) -> Result<u64>;
+
+    /// Similarity search with scores and relevance. Filter, then score, then threshold, then the best `k`.
+    ///
+    /// Thresholds are monotone in the score, so that applying them to the best `k` is the same as applying them first.
+    ///
+    /// # Errors
+    /// As [`Self::search`]; `InvalidArgument` when `relevance` does not apply to the collection's metric.
+    async fn similarity(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: VectorSearch<'_>,
+        relevance: RelevanceFunction,
+        thresholds: Thresholds,
+    ) -> Result<Vec<ScoredDocument>> {
+        let metric = self.params(context, collection).await?.metric;
+        check_relevance(relevance, metric)?;
+        let hits = self.search(context, collection, search).await?;
+        Ok(hits
+            .into_iter()
+            .map(|hit| scored_document(hit, metric, relevance))
+            .filter(|hit| passes(hit, metric, thresholds))
+            .zip(1..)
+            .map(|(hit, rank)| ScoredDocument {
+                sources: vec![SourceScore { source: SIMILARITY_SOURCE.to_owned(), score: hit.score, rank }],
+                rank,
+                ..hit
+            })
+            .collect())
+    }
+
+    /// Search by maximal marginal relevance among the best max(k, fetch_k) matches that pass the thresholds.
+    ///
+    /// Hits come in the order of the picks; `sources` carries the similarity score with its rank among the candidates, and
+    /// the MMR score with the rank of the pick. O(k·n·d) after the search, for n candidates.
+    ///
+    /// # Errors
+    /// As [`Self::similarity`].
+    async fn max_marginal_relevance(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        vector: &Vector,
+        filter: Option<&Filter>,
+        params: MmrParams,
+        relevance: RelevanceFunction,
+        thresholds: Thresholds,
+    ) -> Result<Vec<ScoredDocument>> {
+        let search = VectorSearch { vector, filter, limit: params.fetch_k.max(params.k) };
+        let mut candidates: Vec<Option<ScoredDocument>> =
+            self.similarity(context, collection, search, relevance, thresholds).await?.into_iter().map(Some).collect();
+        let vectors: Vec<&[f32]> =
+            candidates.iter().flatten().filter_map(|hit| hit.vector.as_ref().map(Vector::as_slice)).collect();
+        let picks = maximal_marginal_relevance(vector.as_slice(), &vectors, params.k, params.lambda_mult);
+        let mut hits = Vec::with_capacity(picks.len());
+        for (pick, rank) in picks.into_iter().zip(1..) {
+            if let Some(mut hit) = candidates.get_mut(pick.index).and_then(Option::take) {
+                hit.rank = rank;
+                hit.sources.push(SourceScore { source: MMR_SOURCE.to_owned(), score: pick.score, rank });
+                hits.push(hit);
+            }
+        }
+        Ok(hits)
+    }
+}
+
+/// Shared ownership of a store.
+pub type SharedVectorStore = Arc<dyn VectorStore>;
+
+/// The leg that ranks by the collection's metric.
+pub const SIMILARITY_SOURCE: &str = "similarity";
+
+/// The leg that ranks by maximal marginal relevance.
+pub const MMR_SOURCE: &str = "mmr";
+
+/// Refuses a relevance function that is not defined for the metric.
+///
+/// # Errors
+/// `InvalidArgument` for `relevance_fn`.
+pub fn check_relevance(relevance: RelevanceFunction, metric: Metric) -> Result<()> {
+    if relevance.applies_to(metric) {
+        return Ok(());
+    }
+    Err(Error::invalid("relevance_fn", format!("{relevance} is not defined for the collection's metric {metric}")))
+}
+
+fn scored_document(hit: ScoredRecord, metric: Metric, relevance: RelevanceFunction) -> ScoredDocument {
+    ScoredDocument {
+        document: hit.record.document,
+        score: hit.score,
+        relevance: Some(relevance.relevance(metric, hit.score)),
+        metric: Some(metric),
+        rank: 0,
+        sources: Vec::new(),
+        vector: Some(hit.record.vector),
+    }
+}
+
+fn passes(hit: &ScoredDocument, metric: Metric, thresholds: Thresholds) -> bool {
+    thresholds.relevance.is_none_or(|least| hit.relevance.is_some_and(|relevance| relevance >= least))
+        && thresholds.raw_score.is_none_or(|bound| metric.reaches(hit.score, bound))
+}
