@@ -5,57 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::name::name_type;
 
-/// Longest tenant name in bytes.
-pub const MAX_TENANT_BYTES: usize = 128;
-
-/// Whose data an operation may touch. Comes from the credential alone; no request field can set or widen it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Tenant(Arc<str>);
+name_type! {
+    /// Whose data an operation may touch. Comes from the credential alone; no request field can set or widen it.
+    Tenant
+}
 
 impl Tenant {
     /// The tenant of a service without authentication.
     pub const DEFAULT: &'static str = "default";
-
-    /// Checks a tenant's name: 1 to [`MAX_TENANT_BYTES`] bytes of ASCII letters, digits, `-`, `_` and `.`.
-    ///
-    /// # Errors
-    /// Says what is wrong.
-    pub fn new(name: &str) -> Result<Self, String> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        if name.is_empty() || name.len() > MAX_TENANT_BYTES || !name.bytes().all(allowed) {
-            return Err(format!(
-                "must be 1 to {MAX_TENANT_BYTES} ASCII letters, digits, '-', '_' or '.', got {name:?}"
-            ));
-        }
-        Ok(Self(name.into()))
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl Default for Tenant {
     fn default() -> Self {
         Self(Self::DEFAULT.into())
-    }
-}
-
-impl fmt::Display for Tenant {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Tenant {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Self::new(&name).map_err(serde::de::Error::custom)
     }
 }
 
@@ -234,13 +201,5 @@ mod tests {
         assert_eq!(late.check("now"), Err(Error::DeadlineExceeded("now")));
         drop(context.cancellation().cancel_on_drop());
         assert_eq!(context.check("now"), Err(Error::Cancelled));
-    }
-
-    #[test]
-    fn tenants_are_plain_names() {
-        assert!(Tenant::new("acme-1").is_ok());
-        for bad in ["", "a/b", "a b", "ü", &"x".repeat(MAX_TENANT_BYTES + 1)] {
-            assert!(Tenant::new(bad).is_err(), "{bad:?} must be refused");
-        }
     }
 }

@@ -16,6 +16,7 @@ pub mod filter;
 pub mod fingerprint;
 pub mod metric;
 pub mod mmr;
+pub mod name;
 pub mod relevance;
 pub mod retriever;
 pub mod score;

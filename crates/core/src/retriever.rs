@@ -8,6 +8,7 @@ use crate::collection::CollectionName;
 use crate::context::RequestContext;
 use crate::error::Result;
 use crate::filter::Filter;
+use crate::name::name_type;
 use crate::relevance::RelevanceFunction;
 use crate::score::ScoredDocument;
 
@@ -43,11 +44,16 @@ pub trait Retriever: Send + Sync {
     async fn retrieve(&self, context: &RequestContext, query: &Query) -> Result<Vec<ScoredDocument>>;
 }
 
+name_type! {
+    /// The name of a retriever: of its span, and its key where it is stored. Cheap to clone.
+    RetrieverName
+}
+
 /// A retriever as declared: the plain form of the public message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetrieverSpec {
-    /// Name for spans; empty for the kind's name.
-    pub name: String,
+    /// Name for spans and key where it is stored; none for the kind's name.
+    pub name: Option<RetrieverName>,
     /// Tags for spans.
     pub tags: BTreeSet<String>,
     /// What it does.
@@ -59,6 +65,8 @@ pub struct RetrieverSpec {
 pub enum RetrieverKind {
     /// Searches one collection by vector.
     VectorStore(VectorStoreRetrieverSpec),
+    /// Runs the stored retriever of this name in its place.
+    Ref(RetrieverName),
 }
 
 impl RetrieverKind {
@@ -66,6 +74,7 @@ impl RetrieverKind {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::VectorStore(_) => "vector_store",
+            Self::Ref(_) => "ref",
         }
     }
 }

@@ -1,0 +1,35 @@
+//! Conversions between messages and core types, one file per type.
+//!
+//! Each direction is a plain function. From messages: faults are [`toller_core::Error::InvalidArgument`] with field paths
+//! relative to the message converted; the caller puts its own field before them with `within`.
+
+mod collection;
+mod document;
+mod filter;
+mod fingerprint;
+mod metric;
+mod retriever;
+mod score;
+mod value;
+mod vector;
+
+pub use collection::{collection_name_from_message, collection_to_message, durability_to_message};
+pub use document::{document_to_message, ids_from_message, metadata_from_message, metadata_to_message};
+pub use filter::{filter_from_message, filter_to_message, optional_filter_from_message};
+pub use fingerprint::{fingerprint_from_message, fingerprint_to_message};
+pub use metric::{
+    metric_from_message, metric_to_message, relevance_function_from_message, relevance_function_to_message,
+};
+pub use retriever::{
+    query_from_message, retriever_from_message, retriever_name_from_message, retriever_to_message,
+    vector_store_retriever_from_message,
+};
+pub use score::{hit_to_message, hits_to_message};
+pub use value::{value_from_message, value_to_message};
+pub use vector::{Encoding, encoding_from_message, vector_from_message, vector_to_message};
+
+/// The message of a moment in milliseconds since 1970-01-01 UTC.
+pub fn timestamp_from_millis(millis: i64) -> prost_types::Timestamp {
+    let nanos = i32::try_from(millis.rem_euclid(1000)).unwrap_or(0) * 1_000_000;
+    prost_types::Timestamp { seconds: millis.div_euclid(1000), nanos }
+}

@@ -1,0 +1,30 @@
+//! Hits.
+
+use toller_core::{ScoredDocument, Vector};
+
+use super::document::document_to_message;
+use super::metric::metric_to_message;
+use super::vector::{Encoding, vector_to_message};
+use crate::v1;
+
+/// The message of a hit. Its vector goes into `vector`, not into the document.
+pub fn hit_to_message(hit: &ScoredDocument, encoding: Encoding) -> v1::ScoredDocument {
+    v1::ScoredDocument {
+        document: Some(document_to_message(&hit.document, None)),
+        score: hit.score,
+        relevance: hit.relevance,
+        metric: metric_to_message(hit.metric).into(),
+        rank: hit.rank,
+        sources: hit
+            .sources
+            .iter()
+            .map(|source| v1::SourceScore { source: source.source.clone(), score: source.score, rank: source.rank })
+            .collect(),
+        vector: hit.vector.as_ref().map(|vector: &Vector| vector_to_message(vector.as_slice(), encoding)),
+    }
+}
+
+/// The messages of hits, in order.
+pub fn hits_to_message(hits: &[ScoredDocument], encoding: Encoding) -> Vec<v1::ScoredDocument> {
+    hits.iter().map(|hit| hit_to_message(hit, encoding)).collect()
+}
