@@ -213,21 +213,35 @@ pub trait VectorStore: Send + Sync {
         thresholds: Thresholds,
     ) -> Result<Vec<ScoredDocument>> {
         let search = VectorSearch { vector, filter, limit: params.fetch_k.max(params.k) };
-        let mut candidates: Vec<Option<ScoredDocument>> =
-            self.similarity(context, collection, search, relevance, thresholds).await?.into_iter().map(Some).collect();
-        let vectors: Vec<&[f32]> =
-            candidates.iter().flatten().filter_map(|hit| hit.vector.as_ref().map(Vector::as_slice)).collect();
-        let picks = maximal_marginal_relevance(vector.as_slice(), &vectors, params.k, params.lambda_mult);
-        let mut hits = Vec::with_capacity(picks.len());
-        for (pick, rank) in picks.into_iter().zip(1..) {
-            if let Some(mut hit) = candidates.get_mut(pick.index).and_then(Option::take) {
-                hit.rank = rank;
-                hit.sources.push(SourceScore { source: MMR_SOURCE.to_owned(), score: pick.score, rank });
-                hits.push(hit);
-            }
-        }
-        Ok(hits)
+        let candidates = self.similarity(context, collection, search, relevance, thresholds).await?;
+        Ok(choose_by_marginal_relevance(candidates, vector, params.k, params.lambda_mult))
     }
+}
+
+/// Chooses up to `k` of the hits of a similarity search by maximal marginal relevance: what
+/// [`VectorStore::max_marginal_relevance`] does after its search.
+///
+/// Hits without a vector are passed over. O(k·n·d) for n candidates of dimension d.
+pub fn choose_by_marginal_relevance(
+    candidates: Vec<ScoredDocument>,
+    vector: &Vector,
+    k: usize,
+    lambda_mult: f64,
+) -> Vec<ScoredDocument> {
+    let mut candidates: Vec<Option<ScoredDocument>> =
+        candidates.into_iter().filter(|hit| hit.vector.is_some()).map(Some).collect();
+    let vectors: Vec<&[f32]> =
+        candidates.iter().flatten().filter_map(|hit| hit.vector.as_ref().map(Vector::as_slice)).collect();
+    let picks = maximal_marginal_relevance(vector.as_slice(), &vectors, k, lambda_mult);
+    let mut hits = Vec::with_capacity(picks.len());
+    for (pick, rank) in picks.into_iter().zip(1..) {
+        if let Some(mut hit) = candidates.get_mut(pick.index).and_then(Option::take) {
+            hit.rank = rank;
+            hit.sources.push(SourceScore { source: MMR_SOURCE.to_owned(), score: pick.score, rank });
+            hits.push(hit);
+        }
+    }
+    hits
 }
 
 /// Shared ownership of a store.
