@@ -1,1 +1,23 @@
-//! stub
+//! Where records live, and the layer where text comes in.
+//!
+//! [`backends`] keep vectors and documents behind the traits of `toller-core`. [`Collections`] makes and finds collections,
+//! and gives a [`CollectionHandle`] that turns text into vectors on the way in and queries into vectors on the way out,
+//! guarded by the collection's fingerprint ([`guard`]). `conformance` (a cargo feature of that name) is the suite that
+//! every backend passes: the definition of right.
+
+pub mod backends;
+pub mod collections;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod error;
+pub mod guard;
+pub mod handle;
+mod lifecycle;
+mod made_id;
+pub mod new_document;
+
+pub use backends::memory::MemoryStore;
+pub use collections::{CollectionStats, CollectionUpdate, Collections, NewCollection, VectorSource};
+pub use error::FileError;
+pub use handle::{AddOptions, Added, CollectionHandle, TextUsage};
+pub use new_document::NewDocument;

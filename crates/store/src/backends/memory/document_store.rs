@@ -1,0 +1,111 @@
+//! Documents by id, in RAM.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::RwLock;
+use toller_core::error::{Error, FieldViolation, Result};
+use toller_core::value::check_metadata;
+use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
+
+use super::CollectionKey;
+
+/// The documents of one collection, in the order of id bytes; shared with a dump that is under way.
+pub(super) type DocumentSet = Arc<BTreeMap<DocumentId, Arc<Document>>>;
+
+/// Keeps documents in RAM. A collection comes to be with its first document.
+#[derive(Debug, Default)]
+pub struct MemoryDocumentStore {
+    pub(super) collections: RwLock<BTreeMap<CollectionKey, DocumentSet>>,
+}
+
+impl MemoryDocumentStore {
+    /// A store without documents.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+fn key(context: &RequestContext, name: &CollectionName) -> CollectionKey {
+    (context.tenant().clone(), name.clone())
+}
+
+/// Ids within one call are distinct, and metadata can be written to a file.
+fn check_documents(documents: &[Document]) -> Result<()> {
+    let mut violations = Vec::new();
+    let mut first_index = HashMap::with_capacity(documents.len());
+    for (index, document) in documents.iter().enumerate() {
+        if let Some(earlier) = first_index.insert(&document.id, index) {
+            let description = format!("\"{}\" stands at documents[{earlier}] already", document.id);
+            violations.push(FieldViolation { field: format!("documents[{index}].id"), description });
+        }
+        if let Err((path, description)) = check_metadata(&document.metadata) {
+            let field = toller_core::error::join_path(&format!("documents[{index}].metadata"), &path);
+            violations.push(FieldViolation { field, description });
+        }
+    }
+    Error::from_violations(violations)
+}
+
+#[async_trait]
+impl DocumentStore for MemoryDocumentStore {
+    async fn put(&self, context: &RequestContext, collection: &CollectionName, documents: Vec<Document>) -> Result<()> {
+        check_documents(&documents)?;
+        context.check("before the write")?;
+        if documents.is_empty() {
+            return Ok(());
+        }
+        let mut collections = self.collections.write();
+        let set = Arc::make_mut(collections.entry(key(context, collection)).or_default());
+        set.extend(documents.into_iter().map(|document| (document.id.clone(), Arc::new(document))));
+        Ok(())
+    }
+
+    async fn get(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        ids: &[DocumentId],
+    ) -> Result<Vec<Option<Document>>> {
+        let found: Vec<Option<Arc<Document>>> = {
+            let collections = self.collections.read();
+            let set = collections.get(&key(context, collection));
+            ids.iter().map(|id| set?.get(id).cloned()).collect()
+        };
+        Ok(found.into_iter().map(|document| document.map(Arc::unwrap_or_clone)).collect())
+    }
+
+    async fn delete(&self, context: &RequestContext, collection: &CollectionName, ids: &[DocumentId]) -> Result<u64> {
+        context.check("before the delete")?;
+        let key = key(context, collection);
+        let mut collections = self.collections.write();
+        let Some(shared) = collections.get_mut(&key) else { return Ok(0) };
+        let set = Arc::make_mut(shared);
+        let removed = ids.iter().filter(|id| set.remove(*id).is_some()).count();
+        if set.is_empty() {
+            collections.remove(&key);
+        }
+        Ok(removed as u64)
+    }
+
+    async fn scroll(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        after: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<Document>> {
+        let page: Vec<Arc<Document>> = {
+            let collections = self.collections.read();
+            let Some(set) = collections.get(&key(context, collection)) else { return Ok(Vec::new()) };
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            set.range::<DocumentId, _>((from, Bound::Unbounded))
+                .take(limit)
+                .map(|(_, document)| Arc::clone(document))
+                .collect()
+        };
+        Ok(page.into_iter().map(Arc::unwrap_or_clone).collect())
+    }
+}

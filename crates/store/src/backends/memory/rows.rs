@@ -1,0 +1,214 @@
+//! The rows of a collection in insertion order, as a list of shared blocks: cloning it is a snapshot.
+
+use std::sync::Arc;
+
+use toller_core::error::{Error, Result};
+use toller_core::{Document, DocumentId, Metric, Record, Vector};
+
+use super::block::{Block, Row};
+
+/// Where a row is: the number of its block and its place in there. Valid until that block is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    block: u64,
+    slot: usize,
+}
+
+/// A block with a number that is never given twice; numbers ascend along the list, so that a block is found by bisection
+/// however many before it have gone.
+#[derive(Debug, Clone)]
+pub(super) struct NumberedBlock {
+    pub(super) number: u64,
+    pub(super) block: Arc<Block>,
+}
+
+/// All rows of a collection. A clone costs O(number of blocks) and shares every block until one side writes to it.
+#[derive(Debug, Clone)]
+pub(super) struct Rows {
+    dimension: usize,
+    blocks: Vec<NumberedBlock>,
+    live: usize,
+    next_number: u64,
+}
+
+impl Rows {
+    pub(super) fn new(dimension: usize) -> Self {
+        Self { dimension, blocks: Vec::new(), live: 0, next_number: 0 }
+    }
+
+    /// Rows without tombstones.
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// The blocks in insertion order of their rows.
+    pub(super) fn blocks(&self) -> &[NumberedBlock] {
+        &self.blocks
+    }
+
+    pub(super) fn block(&self, number: u64) -> Option<&Arc<Block>> {
+        Some(&self.blocks.get(self.index_of(number)?)?.block)
+    }
+
+    pub(super) fn document(&self, position: Position) -> Option<&Arc<Document>> {
+        self.block(position.block)?.document(position.slot)
+    }
+
+    /// A copy of the row at `position`, none for a tombstone. O(d).
+    pub(super) fn record(&self, position: Position, metric: Metric) -> Result<Option<Record>> {
+        match self.block(position.block) {
+            Some(block) => record_of(block, position.slot, metric),
+            None => Ok(None),
+        }
+    }
+
+    /// Adds a row at the end.
+    pub(super) fn append(&mut self, row: Row) -> Position {
+        let full = Block::full_rows(self.dimension);
+        let mut last = match self.blocks.pop() {
+            Some(last) if last.block.len() < full => last,
+            full_or_none => {
+                self.blocks.extend(full_or_none);
+                let number = self.next_number;
+                self.next_number += 1;
+                NumberedBlock { number, block: Arc::new(Block::new(self.dimension)) }
+            }
+        };
+        let position = Position { block: last.number, slot: last.block.len() };
+        Arc::make_mut(&mut last.block).push(row);
+        self.blocks.push(last);
+        self.live += 1;
+        position
+    }
+
+    /// Overwrites a live row in place.
+    pub(super) fn replace(&mut self, position: Position, row: Row) {
+        if let Some(block) = self.block_mut(position.block) {
+            block.replace(position.slot, row);
+        }
+    }
+
+    /// Makes a live row a tombstone; the caller has the block compacted afterwards. Returns the number of its block.
+    pub(super) fn remove(&mut self, position: Position) -> u64 {
+        if let Some(block) = self.block_mut(position.block) {
+            block.remove(position.slot);
+            self.live -= 1;
+        }
+        position.block
+    }
+
+    /// Rewrites a block of which more than half is tombstones, together with a neighbour where both fit into one; `moved`
+    /// hears of every row that lies elsewhere now.
+    ///
+    /// Called for each block that lost rows, this keeps the store within twice the size of its live rows at an amortised
+    /// cost of O(d) per removed row, and never touches more than two blocks at once.
+    pub(super) fn compact(&mut self, number: u64, mut moved: impl FnMut(&DocumentId, Position)) {
+        let Some(index) = self.index_of(number) else { return };
+        let Some(sparse) = self.blocks.get(index) else { return };
+        if sparse.block.live() == 0 {
+            self.blocks.remove(index);
+            return;
+        }
+        if sparse.block.live() * 2 >= sparse.block.len() {
+            return;
+        }
+        let full = Block::full_rows(self.dimension);
+        let fits_with =
+            |other: Option<&NumberedBlock>| other.is_some_and(|other| other.block.live() + sparse.block.live() <= full);
+        let range = if fits_with(self.blocks.get(index + 1)) {
+            index..index + 2
+        } else if fits_with(index.checked_sub(1).and_then(|before| self.blocks.get(before))) {
+            index - 1..index + 1
+        } else {
+            index..index + 1
+        };
+
+        let start = range.start;
+        let mut dense = Block::new(self.dimension);
+        // Numbers ascend, so the first one keeps the place of both.
+        let mut dense_number = number;
+        for old in self.blocks.drain(range) {
+            dense_number = dense_number.min(old.number);
+            dense.extend_from_live_rows_of(&old.block);
+        }
+        for (slot, document) in dense.documents().iter().enumerate() {
+            if let Some(document) = document {
+                moved(&document.id, Position { block: dense_number, slot });
+            }
+        }
+        self.blocks.insert(start, NumberedBlock { number: dense_number, block: Arc::new(dense) });
+    }
+
+    fn index_of(&self, number: u64) -> Option<usize> {
+        self.blocks.binary_search_by_key(&number, |block| block.number).ok()
+    }
+
+    fn block_mut(&mut self, number: u64) -> Option<&mut Block> {
+        let index = self.index_of(number)?;
+        self.blocks.get_mut(index).map(|found| Arc::make_mut(&mut found.block))
+    }
+}
+
+/// A copy of one row of a block, none for a tombstone. O(d).
+pub(super) fn record_of(block: &Block, slot: usize, metric: Metric) -> Result<Option<Record>> {
+    let (Some(document), Some(vector)) = (block.document(slot), block.vector(slot)) else { return Ok(None) };
+    let vector = Vector::new(vector.to_vec(), metric)
+        .map_err(|fault| Error::Internal(format!("the stored vector of document \"{}\" {fault}", document.id)))?;
+    Ok(Some(Record { document: Arc::clone(document), vector }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use toller_core::Metadata;
+
+    const DIMENSION: usize = 4096;
+
+    fn row(id: usize) -> Row {
+        let id = DocumentId::new(format!("{id:05}")).unwrap();
+        let document = Document { id, page_content: String::new(), metadata: Metadata::new() };
+        Row { document: Arc::new(document), vector: vec![1.0; DIMENSION], squared_norm: DIMENSION as f64 }
+    }
+
+    fn ids(rows: &Rows) -> Vec<String> {
+        let blocks = rows.blocks().iter();
+        blocks.flat_map(|b| b.block.documents().iter().flatten().map(|d| d.id.to_string())).collect()
+    }
+
+    #[test]
+    fn compaction_keeps_order_and_positions_and_frees_room() {
+        let mut rows = Rows::new(DIMENSION);
+        let mut positions: BTreeMap<DocumentId, Position> =
+            (0..320).map(|id| (row(id).document.id.clone(), rows.append(row(id)))).collect();
+        assert_eq!(rows.blocks().len(), 10, "512 KiB hold 32 rows of 4096 dimensions");
+        for id in (0..320).filter(|id| id % 10 != 3) {
+            let block = rows.remove(positions.remove(&row(id).document.id).unwrap());
+            rows.compact(block, |id, position| {
+                positions.insert(id.clone(), position);
+            });
+        }
+        let left: Vec<String> = (0..320).filter(|id| id % 10 == 3).map(|id| format!("{id:05}")).collect();
+        assert_eq!(ids(&rows), left);
+        assert_eq!(rows.live(), 32);
+        assert!(rows.blocks().len() <= 2, "neighbours are joined, got {} blocks", rows.blocks().len());
+        for (id, position) in &positions {
+            assert_eq!(&rows.document(*position).unwrap().id, id);
+        }
+        let new = rows.append(row(999));
+        assert_eq!(rows.document(new).unwrap().id.as_str(), "00999");
+        assert_eq!(ids(&rows).last().unwrap(), "00999");
+    }
+
+    #[test]
+    fn a_snapshot_does_not_see_later_writes() {
+        let mut rows = Rows::new(DIMENSION);
+        let first = rows.append(row(1));
+        let snapshot = rows.clone();
+        rows.append(row(2));
+        rows.remove(first);
+        assert_eq!(ids(&snapshot), ["00001"]);
+        assert_eq!(ids(&rows), ["00002"]);
+        assert_eq!((snapshot.live(), rows.live()), (1, 1));
+    }
+}

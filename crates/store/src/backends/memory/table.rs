@@ -1,0 +1,122 @@
+//! The mutable state of one collection: its rows and the ordered index of its ids.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use toller_core::error::Result;
+use toller_core::collection::VectorParams;
+use toller_core::{DocumentId, Filter, RequestContext};
+
+use super::block::Row;
+use super::rows::{Position, Rows};
+use super::scan;
+
+/// Rows, and where each id is. The index is ordered by id bytes, so that scrolling needs no sort.
+#[derive(Debug)]
+pub(super) struct Table {
+    rows: Arc<Rows>,
+    positions: BTreeMap<DocumentId, Position>,
+}
+
+impl Table {
+    pub(super) fn new(params: VectorParams) -> Self {
+        Self { rows: Arc::new(Rows::new(params.dimension as usize)), positions: BTreeMap::new() }
+    }
+
+    /// The rows as they are now. O(1); later writes do not show in it.
+    pub(super) fn snapshot(&self) -> Arc<Rows> {
+        Arc::clone(&self.rows)
+    }
+
+    /// Number of records.
+    pub(super) fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    pub(super) fn contains(&self, id: &DocumentId) -> bool {
+        self.positions.contains_key(id)
+    }
+
+    pub(super) fn position(&self, id: &DocumentId) -> Option<Position> {
+        self.positions.get(id).copied()
+    }
+
+    /// Up to `limit` ids from a bound on, in the order of id bytes. O(log n + limit).
+    pub(super) fn ids_from(&self, from: Bound<&DocumentId>, limit: usize) -> Vec<(DocumentId, Position)> {
+        let range = self.positions.range::<DocumentId, _>((from, Bound::Unbounded));
+        range.take(limit).map(|(id, position)| (id.clone(), *position)).collect()
+    }
+
+    /// Writes rows: a known id keeps its place, a new one goes to the end.
+    pub(super) fn upsert(&mut self, rows: Vec<Row>) {
+        let table = Arc::make_mut(&mut self.rows);
+        for row in rows {
+            match self.positions.get(&row.document.id) {
+                Some(position) => table.replace(*position, row),
+                None => {
+                    let id = row.document.id.clone();
+                    let position = table.append(row);
+                    self.positions.insert(id, position);
+                }
+            }
+        }
+    }
+
+    /// Removes records by id and returns how many were there.
+    pub(super) fn remove(&mut self, ids: &[DocumentId]) -> u64 {
+        let mut removed = 0;
+        let mut touched = BTreeSet::new();
+        for id in ids {
+            if let Some(position) = self.positions.remove(id) {
+                touched.insert(Arc::make_mut(&mut self.rows).remove(position));
+                removed += 1;
+            }
+        }
+        for number in touched {
+            let positions = &mut self.positions;
+            Arc::make_mut(&mut self.rows).compact(number, |id, position| {
+                if let Some(known) = positions.get_mut(id) {
+                    *known = position;
+                }
+            });
+        }
+        removed
+    }
+}
+
+/// What a filter selects in a snapshot, so that the long part of a delete by filter needs no lock.
+#[derive(Debug)]
+pub(super) struct Selection {
+    rows: Arc<Rows>,
+    ids_by_block: HashMap<u64, Vec<DocumentId>>,
+}
+
+impl Selection {
+    /// Evaluates the filter on every row of the snapshot.
+    ///
+    /// # Errors
+    /// `Cancelled` and `DeadlineExceeded` from the context.
+    pub(super) fn new(rows: Arc<Rows>, filter: &Filter, context: &RequestContext) -> Result<Self> {
+        let mut ids_by_block = HashMap::new();
+        for numbered in rows.blocks() {
+            context.check("before the delete")?;
+            ids_by_block.insert(numbered.number, scan::matching_ids(&numbered.block, filter));
+        }
+        Ok(Self { rows, ids_by_block })
+    }
+
+    /// The ids that the filter selects in `table` now: blocks that nobody wrote to since are taken from the snapshot, the
+    /// others are evaluated again.
+    pub(super) fn in_present_state(mut self, table: &Table, filter: &Filter) -> Vec<DocumentId> {
+        let mut ids = Vec::new();
+        for numbered in table.rows.blocks() {
+            let unchanged = self.rows.block(numbered.number).is_some_and(|old| Arc::ptr_eq(old, &numbered.block));
+            match self.ids_by_block.remove(&numbered.number) {
+                Some(selected) if unchanged => ids.extend(selected),
+                _ => ids.extend(scan::matching_ids(&numbered.block, filter)),
+            }
+        }
+        ids
+    }
+}

@@ -1,0 +1,295 @@
+//! Records by vector, in RAM, with exact search.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::RwLock;
+use toller_core::collection::{Durability, VectorParams};
+use toller_core::error::{Error, FieldViolation, ResourceKind, Result};
+use toller_core::metric::squared_norm;
+use toller_core::value::check_metadata;
+use toller_core::vector::MAX_DIMENSION;
+use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::{CollectionName, DocumentId, Filter, Metric, Record, RequestContext, Vector, VectorStore};
+
+use super::CollectionKey;
+use super::block::Row;
+use super::offload::{STEPS_PER_FILTERED_ROW, run};
+use super::rows::Rows;
+use super::scan;
+use super::table::{Selection, Table};
+
+/// Ids that a filtered scroll takes from the index at once, between two looks at the caller's deadline.
+const SCROLL_BATCH: usize = 1024;
+
+/// Keeps records in RAM and scans them all for every search: exact, at a cost of O(n·d).
+///
+/// Order is total: better score, then insertion order. A replaced record keeps its place. See the
+/// [module](super) for how readers and writers share a collection.
+#[derive(Debug, Default)]
+pub struct MemoryVectorStore {
+    pub(super) collections: RwLock<BTreeMap<CollectionKey, Arc<Collection>>>,
+}
+
+/// One collection of one tenant.
+#[derive(Debug)]
+pub(super) struct Collection {
+    pub(super) params: VectorParams,
+    pub(super) table: RwLock<Table>,
+}
+
+impl Collection {
+    pub(super) fn new(params: VectorParams) -> Self {
+        Self { params, table: RwLock::new(Table::new(params)) }
+    }
+
+    fn dimension(&self) -> usize {
+        self.params.dimension as usize
+    }
+
+    /// Checks records against the collection and computes what is cached beside them.
+    fn rows_of(&self, records: Vec<Record>) -> Result<Vec<Row>> {
+        let mut violations = Vec::new();
+        let mut first_index = HashMap::with_capacity(records.len());
+        let mut rows = Vec::with_capacity(records.len());
+        for (index, record) in records.into_iter().enumerate() {
+            let mut fault = |field: &str, description: String| {
+                violations.push(FieldViolation { field: format!("records[{index}].{field}"), description });
+            };
+            if let Some(earlier) = first_index.insert(record.document.id.clone(), index) {
+                fault("id", format!("\"{}\" stands at records[{earlier}] already", record.document.id));
+            }
+            if let Err((path, description)) = check_metadata(&record.document.metadata) {
+                fault(&toller_core::error::join_path("metadata", &path), description);
+            }
+            let squared_norm = squared_norm(record.vector.as_slice());
+            if let Err(description) = check_vector(self.params, &record.vector, squared_norm) {
+                fault("vector", description);
+            }
+            rows.push(Row { document: record.document, vector: record.vector.into_vec(), squared_norm });
+        }
+        Error::from_violations(violations)?;
+        Ok(rows)
+    }
+}
+
+/// A [`Vector`] may have been made for another collection.
+fn check_vector(params: VectorParams, vector: &Vector, squared_norm: f64) -> Result<(), String> {
+    if vector.dimension() != params.dimension as usize {
+        return Err(format!("must have the collection's {} dimensions, got {}", params.dimension, vector.dimension()));
+    }
+    if params.metric == Metric::Cosine && squared_norm == 0.0 {
+        return Err("must not be the zero vector: its cosine similarity is undefined".to_owned());
+    }
+    Ok(())
+}
+
+impl MemoryVectorStore {
+    /// A store without collections.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn find(&self, context: &RequestContext, name: &CollectionName) -> Result<Arc<Collection>> {
+        let collections = self.collections.read();
+        collections.get(&key(context, name)).map(Arc::clone).ok_or_else(|| not_found(name))
+    }
+}
+
+fn key(context: &RequestContext, name: &CollectionName) -> CollectionKey {
+    (context.tenant().clone(), name.clone())
+}
+
+fn not_found(name: &CollectionName) -> Error {
+    Error::NotFound { kind: ResourceKind::Collection, name: name.to_string() }
+}
+
+#[async_trait]
+impl VectorStore for MemoryVectorStore {
+    fn backend(&self) -> &'static str {
+        "memory"
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()> {
+        if !(1..=MAX_DIMENSION).contains(&(params.dimension as usize)) {
+            return Err(Error::invalid(
+                "dimension",
+                format!("must be between 1 and {MAX_DIMENSION}, got {}", params.dimension),
+            ));
+        }
+        let mut collections = self.collections.write();
+        let key = key(context, collection);
+        if collections.contains_key(&key) {
+            return Err(Error::AlreadyExists { kind: ResourceKind::Collection, name: collection.to_string() });
+        }
+        collections.insert(key, Arc::new(Collection::new(params)));
+        Ok(())
+    }
+
+    async fn drop_collection(&self, context: &RequestContext, collection: &CollectionName) -> Result<()> {
+        let removed = self.collections.write().remove(&key(context, collection));
+        let removed = removed.ok_or_else(|| not_found(collection))?;
+        // Freeing gigabytes takes long.
+        let steps = removed.table.read().len() * removed.dimension();
+        run(steps, move || {
+            drop(removed);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn params(&self, context: &RequestContext, collection: &CollectionName) -> Result<VectorParams> {
+        Ok(self.find(context, collection)?.params)
+    }
+
+    async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
+        let collection = self.find(context, collection)?;
+        context.check("before the write")?;
+        let steps = records.len() * collection.dimension();
+        run(steps, move || {
+            let rows = collection.rows_of(records)?;
+            collection.table.write().upsert(rows);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete(&self, context: &RequestContext, collection: &CollectionName, selector: &Selector) -> Result<u64> {
+        let collection = self.find(context, collection)?;
+        context.check("before the delete")?;
+        match selector {
+            Selector::Ids(ids) => Ok(collection.table.write().remove(ids)),
+            Selector::All => {
+                let empty = Table::new(collection.params);
+                let old = std::mem::replace(&mut *collection.table.write(), empty);
+                run(old.len() * collection.dimension(), move || Ok(old.len() as u64)).await
+            }
+            Selector::Filter(filter) => {
+                let rows = collection.table.read().snapshot();
+                let (filter, context) = (filter.clone(), context.clone());
+                run(rows.live() * STEPS_PER_FILTERED_ROW, move || {
+                    let selection = Selection::new(rows, &filter, &context)?;
+                    let mut table = collection.table.write();
+                    let ids = selection.in_present_state(&table, &filter);
+                    Ok(table.remove(&ids))
+                })
+                .await
+            }
+        }
+    }
+
+    async fn get(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        ids: &[DocumentId],
+    ) -> Result<Vec<Option<Record>>> {
+        let collection = self.find(context, collection)?;
+        let (rows, positions) = {
+            let table = collection.table.read();
+            let positions: Vec<_> = ids.iter().map(|id| table.position(id)).collect();
+            (table.snapshot(), positions)
+        };
+        let metric = collection.params.metric;
+        positions
+            .into_iter()
+            .map(|position| position.map_or(Ok(None), |position| rows.record(position, metric)))
+            .collect()
+    }
+
+    async fn search(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: VectorSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>> {
+        let collection = self.find(context, collection)?;
+        check_vector(collection.params, search.vector, squared_norm(search.vector.as_slice()))
+            .map_err(|description| Error::invalid("vector", description))?;
+        context.check("before the search")?;
+        let rows = collection.table.read().snapshot();
+        if search.limit == 0 || rows.live() == 0 {
+            return Ok(Vec::new());
+        }
+        let metric = collection.params.metric;
+        let filter_steps = if search.filter.is_some() { STEPS_PER_FILTERED_ROW } else { 0 };
+        let steps = rows.live() * (collection.dimension() + filter_steps);
+        let (vector, filter, limit) = (search.vector.clone(), search.filter.cloned(), search.limit);
+        let context = context.clone();
+        run(steps, move || scan::search(&rows, metric, &vector, filter.as_ref(), limit, &context)).await
+    }
+
+    async fn scroll(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        filter: Option<&Filter>,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<ScrollPage> {
+        let collection = self.find(context, collection)?;
+        let steps = match filter {
+            Some(_) => collection.table.read().len() * STEPS_PER_FILTERED_ROW,
+            None => limit.saturating_mul(collection.dimension()),
+        };
+        let (filter, from, context) = (filter.cloned(), from.cloned(), context.clone());
+        run(steps, move || scroll(&collection, filter.as_ref(), from, limit, &context)).await
+    }
+
+    async fn count(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        filter: Option<&Filter>,
+    ) -> Result<u64> {
+        let collection = self.find(context, collection)?;
+        let rows = collection.table.read().snapshot();
+        let Some(filter) = filter.cloned() else { return Ok(rows.live() as u64) };
+        let context = context.clone();
+        run(rows.live() * STEPS_PER_FILTERED_ROW, move || scan::count(&rows, &filter, &context)).await
+    }
+}
+
+/// Walks the ordered index in batches; the lock is held while a batch of ids is copied, not while the filter is evaluated.
+fn scroll(
+    collection: &Collection,
+    filter: Option<&Filter>,
+    from: Option<DocumentId>,
+    limit: usize,
+    context: &RequestContext,
+) -> Result<ScrollPage> {
+    let metric = collection.params.metric;
+    let mut records = Vec::new();
+    let mut bound = from.map_or(Bound::Unbounded, Bound::Included);
+    loop {
+        context.check("during the scroll")?;
+        let missing = limit.saturating_sub(records.len()).saturating_add(1);
+        let batch_size = if filter.is_some() { SCROLL_BATCH } else { missing.min(SCROLL_BATCH) };
+        let (rows, batch): (Arc<Rows>, Vec<_>) = {
+            let table = collection.table.read();
+            (table.snapshot(), table.ids_from(bound.as_ref(), batch_size))
+        };
+        let is_last = batch.len() < batch_size;
+        let Some((last_id, _)) = batch.last().cloned() else { return Ok(ScrollPage { records, next: None }) };
+        for (id, position) in batch {
+            let Some(document) = rows.document(position) else { continue };
+            if filter.is_some_and(|filter| !filter.matches(&document.metadata)) {
+                continue;
+            }
+            if records.len() == limit {
+                return Ok(ScrollPage { records, next: Some(id) });
+            }
+            records.extend(rows.record(position, metric)?);
+        }
+        if is_last {
+            return Ok(ScrollPage { records, next: None });
+        }
+        bound = Bound::Excluded(last_id);
+    }
+}

@@ -1,0 +1,3 @@
+//! Implementations of the store traits, one folder each.
+
+pub mod memory;

@@ -1,0 +1,237 @@
+//! A collection with its store and its model: texts come in, queries become vectors.
+
+use std::fmt;
+use std::sync::Arc;
+
+use toller_core::error::{Error, FieldViolation, Result};
+use toller_core::vector_store::{ScrollPage, Selector};
+use toller_core::{
+    CollectionSpec, Document, DocumentId, EmbeddingRole, Embeddings, Filter, Query, Record, RequestContext, Vector,
+    VectorStore,
+};
+
+use crate::guard;
+use crate::new_document::{CheckedDocument, NewDocument, check_documents, check_vector};
+
+/// One open collection. Cheap to clone.
+#[derive(Clone)]
+pub struct CollectionHandle {
+    spec: Arc<CollectionSpec>,
+    store: Arc<dyn VectorStore>,
+    embeddings: Option<Arc<dyn Embeddings>>,
+}
+
+/// How documents are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AddOptions<'a> {
+    /// Makes a retry harmless where the server makes the ids; 1 to 128 bytes. See [`CollectionHandle::add`].
+    pub request_id: Option<&'a str>,
+    /// Shall a text over the model's longest input be refused rather than cut?
+    pub refuse_truncation: bool,
+}
+
+/// What [`CollectionHandle::add`] wrote; both lists are aligned with its input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Added {
+    /// The ids, given or made.
+    pub ids: Vec<DocumentId>,
+    /// What embedding said of each text; the default for documents that brought their vectors.
+    pub usage: Vec<TextUsage>,
+}
+
+/// What embedding said of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextUsage {
+    /// Tokens that the model saw; none when it did not say or nothing was embedded.
+    pub token_count: Option<u32>,
+    /// Was the text cut to the model's longest input?
+    pub truncated: bool,
+}
+
+impl CollectionHandle {
+    /// A handle on a collection that exists in `store` with the parameters of `spec`.
+    pub fn new(spec: CollectionSpec, store: Arc<dyn VectorStore>, embeddings: Option<Arc<dyn Embeddings>>) -> Self {
+        Self { spec: Arc::new(spec), store, embeddings }
+    }
+
+    /// The collection as the catalogue records it.
+    pub fn spec(&self) -> &CollectionSpec {
+        &self.spec
+    }
+
+    /// The store that keeps it.
+    pub fn store(&self) -> &Arc<dyn VectorStore> {
+        &self.store
+    }
+
+    /// The server's model, whether it fits the collection or not; see [`guard`].
+    pub fn embeddings(&self) -> Option<&Arc<dyn Embeddings>> {
+        self.embeddings.as_ref()
+    }
+
+    /// Embeds and writes documents, replacing those with the same ids; all or none. An empty list gives an empty answer.
+    ///
+    /// Everything is checked before any text is embedded. Documents without an id get one: a UUIDv7, or with a
+    /// `request_id` a UUIDv5 of tenant, collection, request id, place in the list and content. So the same request gives the
+    /// same ids however late it is repeated, also after a restart, and makes no duplicates. A request id that is used
+    /// again with other documents overwrites nothing: other content gets other ids.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with `documents[i].id`, `.metadata` or `.vector`, or `request_id`; `FailedPrecondition` of
+    /// [`guard::embeddings_for_texts`] when a document without vector is among them; what embedding and the store
+    /// report; `Internal` when the model gives a vector that is not finite, zero (for cosine) or of another dimension.
+    pub async fn add(
+        &self,
+        context: &RequestContext,
+        documents: Vec<NewDocument>,
+        request_id: Option<&str>,
+    ) -> Result<Added> {
+        self.add_with(context, documents, AddOptions { request_id, ..AddOptions::default() }).await
+    }
+
+    /// As [`Self::add`], with all options.
+    ///
+    /// # Errors
+    /// As [`Self::add`]; `InvalidArgument` with `documents[i].page_content` for a text that would be cut when that is
+    /// refused, after embedding and before anything is written.
+    pub async fn add_with(
+        &self,
+        context: &RequestContext,
+        documents: Vec<NewDocument>,
+        options: AddOptions<'_>,
+    ) -> Result<Added> {
+        let checked = check_documents(context, &self.spec, documents, options.request_id)?;
+        if checked.is_empty() {
+            return Ok(Added::default());
+        }
+        let ids = checked.iter().map(|document| document.id.clone()).collect();
+        let (records, usage) = self.embedded(context, checked, options.refuse_truncation).await?;
+        self.store.upsert(context, &self.spec.name, records).await?;
+        Ok(Added { ids, usage })
+    }
+
+    /// Gives every document without a vector that of its text.
+    async fn embedded(
+        &self,
+        context: &RequestContext,
+        documents: Vec<CheckedDocument>,
+        refuse_truncation: bool,
+    ) -> Result<(Vec<Record>, Vec<TextUsage>)> {
+        let without_vector = || documents.iter().enumerate().filter(|(_, document)| document.vector.is_none());
+        let indexes: Vec<usize> = without_vector().map(|(index, _)| index).collect();
+        let texts: Vec<String> = without_vector().map(|(_, document)| document.page_content.clone()).collect();
+        let embeddings = if texts.is_empty() {
+            Vec::new()
+        } else {
+            let model = guard::embeddings_for_texts(&self.spec, self.embeddings.as_ref())?;
+            model.embed(context, EmbeddingRole::Document, texts).await?
+        };
+        if embeddings.len() != indexes.len() {
+            return Err(Error::Internal(format!(
+                "the model gave {} vectors for {} texts",
+                embeddings.len(),
+                indexes.len()
+            )));
+        }
+        if refuse_truncation {
+            let cut = indexes.iter().zip(&embeddings).filter(|(_, embedding)| embedding.truncated);
+            Error::from_violations(cut.map(|(index, _)| self.truncation_violation(*index)).collect())?;
+        }
+
+        let mut embeddings = embeddings.into_iter();
+        let mut records = Vec::with_capacity(documents.len());
+        let mut usage = Vec::with_capacity(documents.len());
+        for (index, document) in documents.into_iter().enumerate() {
+            let CheckedDocument { id, page_content, metadata, vector } = document;
+            let (vector, text_usage) = match (vector, &mut embeddings) {
+                (Some(vector), _) => (vector, TextUsage::default()),
+                (None, rest) => {
+                    let embedding = rest.next().ok_or_else(|| Error::Internal(format!("text {index} has no vector")))?;
+                    let vector = check_vector(&self.spec, embedding.vector).map_err(|fault| {
+                        Error::Internal(format!("the embedding of documents[{index}] {fault}; nothing was written"))
+                    })?;
+                    (vector, TextUsage { token_count: embedding.token_count, truncated: embedding.truncated })
+                }
+            };
+            records.push(Record { document: Arc::new(Document { id, page_content, metadata }), vector });
+            usage.push(text_usage);
+        }
+        Ok((records, usage))
+    }
+
+    fn truncation_violation(&self, index: usize) -> FieldViolation {
+        let most = self.spec.fingerprint.max_tokens;
+        FieldViolation {
+            field: format!("documents[{index}].page_content"),
+            description: format!("is longer than the model's {most} tokens; split it, or allow truncation"),
+        }
+    }
+
+    /// The vector to search with: the caller's own, or that of the text in the query role.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for `query.vector`; for a text `FailedPrecondition` of [`guard::embeddings_for_texts`] and what
+    /// embedding reports; `Internal` when the model gives an unusable vector.
+    pub async fn query_vector(&self, context: &RequestContext, query: &Query) -> Result<Vector> {
+        let text = match query {
+            Query::Vector(values) => {
+                return check_vector(&self.spec, values.clone()).map_err(|fault| Error::invalid("query.vector", fault));
+            }
+            Query::Text(text) => text.clone(),
+        };
+        let model = guard::embeddings_for_texts(&self.spec, self.embeddings.as_ref())?;
+        let embeddings = model.embed(context, EmbeddingRole::Query, vec![text]).await?;
+        let [embedding] = <[_; 1]>::try_from(embeddings)
+            .map_err(|all| Error::Internal(format!("the model gave {} vectors for one query", all.len())))?;
+        check_vector(&self.spec, embedding.vector)
+            .map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
+    }
+
+    /// Records by id, aligned with the input; see [`VectorStore::get`].
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn get(&self, context: &RequestContext, ids: &[DocumentId]) -> Result<Vec<Option<Record>>> {
+        self.store.get(context, &self.spec.name, ids).await
+    }
+
+    /// Removes records and returns how many were there; see [`VectorStore::delete`].
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn delete(&self, context: &RequestContext, selector: &Selector) -> Result<u64> {
+        self.store.delete(context, &self.spec.name, selector).await
+    }
+
+    /// How many records match; see [`VectorStore::count`].
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn count(&self, context: &RequestContext, filter: Option<&Filter>) -> Result<u64> {
+        self.store.count(context, &self.spec.name, filter).await
+    }
+
+    /// A page of records in the order of id bytes; see [`VectorStore::scroll`].
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn scroll(
+        &self,
+        context: &RequestContext,
+        filter: Option<&Filter>,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<ScrollPage> {
+        self.store.scroll(context, &self.spec.name, filter, from, limit).await
+    }
+}
+
+impl fmt::Debug for CollectionHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CollectionHandle")
+            .field("spec", &self.spec)
+            .field("store", &self.store.backend())
+            .finish_non_exhaustive()
+    }
+}
