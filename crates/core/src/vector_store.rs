@@ -79,6 +79,7 @@ pub struct MmrParams {
 /// Keeps records by vector. The tenant of the context is part of every key: no call can reach another tenant's records.
 ///
 /// Order is total on every backend: better score first, then (memory) insertion order, then id bytes.
+#[allow(clippy::too_many_arguments, reason = "a search has that many independent parts")]
 #[async_trait]
 pub trait VectorStore: Send + Sync {
     /// The backend's name, such as `memory`; also the value of the span attribute `toller.store`.

@@ -1,0 +1,534 @@
+//! Metrics: typed handles that are made once and passed in, and the table of all of them with units, help and buckets.
+//!
+//! Handles belong to the recorder that is installed when they are made: make them after [`crate::Telemetry::start`]. Without a
+//! recorder they cost next to nothing and do nothing. Labels come from closed sets, so that the number of series is bounded by
+//! the code and the configuration, never by requests: a collection's name is no label.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use toller_core::{EmbeddingRole, Error as CoreError, Result as CoreResult};
+
+use crate::classes::error_class;
+use crate::names::metric::{self, label};
+use crate::names::values;
+use crate::spans::{EmbeddingUsage, role_name};
+
+/// Bounds in seconds for what should take milliseconds: 0.25 ms to 30 s, about 2 to 2.5 apart.
+const SECONDS: &[f64] =
+    &[0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Bounds for numbers of texts and hits.
+const ITEMS: &[f64] = &[0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+/// Bounds for numbers of tokens.
+const TOKENS: &[f64] = &[16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0];
+
+/// What kind of series a metric is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+    /// With the upper bounds of its buckets.
+    Histogram(&'static [f64]),
+}
+
+/// One row of [`CATALOGUE`].
+pub(crate) struct Description {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    unit: Unit,
+    pub(crate) help: &'static str,
+}
+
+const fn row(name: &'static str, kind: Kind, unit: Unit, help: &'static str) -> Description {
+    Description { name, kind, unit, help }
+}
+
+/// Every metric of Toller.
+pub(crate) const CATALOGUE: &[Description] = &[
+    row(
+        metric::RPC_SERVER_CALL_DURATION,
+        Kind::Histogram(SECONDS),
+        Unit::Seconds,
+        "Time from a call's headers to the end of its answer.",
+    ),
+    row(metric::RPC_SERVER_ACTIVE, Kind::Gauge, Unit::Count, "Calls that the server is working on."),
+    row(
+        metric::RPC_SERVER_REFUSED,
+        Kind::Counter,
+        Unit::Count,
+        "Calls that were refused since the server was at its limit of concurrent calls.",
+    ),
+    row(
+        metric::GEN_AI_OPERATION_DURATION,
+        Kind::Histogram(SECONDS),
+        Unit::Seconds,
+        "Time of one embedding call, its wait in the queue included.",
+    ),
+    row(metric::EMBEDDING_TOKENS, Kind::Counter, Unit::Count, "Tokens that embedding models read."),
+    row(metric::EMBEDDING_TEXTS, Kind::Counter, Unit::Count, "Texts that were embedded."),
+    row(
+        metric::EMBEDDING_TRUNCATED,
+        Kind::Counter,
+        Unit::Count,
+        "Texts that were cut to the longest input of their model.",
+    ),
+    row(metric::EMBEDDING_ERRORS, Kind::Counter, Unit::Count, "Embedding calls that failed."),
+    row(metric::EMBEDDING_CALL_TEXTS, Kind::Histogram(ITEMS), Unit::Count, "Texts of one embedding call."),
+    row(metric::EMBEDDING_BATCH_TEXTS, Kind::Histogram(ITEMS), Unit::Count, "Texts of one forward pass."),
+    row(metric::EMBEDDING_BATCH_TOKENS, Kind::Histogram(TOKENS), Unit::Count, "Tokens of one forward pass."),
+    row(metric::EMBEDDING_BATCH_DURATION, Kind::Histogram(SECONDS), Unit::Seconds, "Time of one forward pass."),
+    row(
+        metric::EMBEDDING_QUEUE_WAIT,
+        Kind::Histogram(SECONDS),
+        Unit::Seconds,
+        "Time that a text waited for its forward pass.",
+    ),
+    row(metric::EMBEDDING_QUEUE_TOKENS, Kind::Gauge, Unit::Count, "Tokens that wait for a forward pass."),
+    row(metric::DB_OPERATION_DURATION, Kind::Histogram(SECONDS), Unit::Seconds, "Time of one operation of a store."),
+    row(metric::STORE_ERRORS, Kind::Counter, Unit::Count, "Operations of a store that failed."),
+    row(metric::STORE_WRITTEN_RECORDS, Kind::Counter, Unit::Count, "Records that a store acknowledged."),
+    row(
+        metric::RETRIEVAL_DURATION,
+        Kind::Histogram(SECONDS),
+        Unit::Seconds,
+        "Time of one retriever, those below it included.",
+    ),
+    row(metric::RETRIEVAL_HITS, Kind::Histogram(ITEMS), Unit::Count, "Documents that one retriever found."),
+    row(metric::RETRIEVAL_ERRORS, Kind::Counter, Unit::Count, "Retrievals that failed."),
+    row(
+        metric::TRACE_EXPORT_FAILURES,
+        Kind::Counter,
+        Unit::Count,
+        "Batches of spans that could not be delivered to the collector.",
+    ),
+];
+
+/// Gives every metric its unit and help in the installed recorder.
+pub(crate) fn describe() {
+    for description in CATALOGUE {
+        let Description { name, kind, unit, help } = *description;
+        match kind {
+            Kind::Counter => metrics::describe_counter!(name, unit, help),
+            Kind::Gauge => metrics::describe_gauge!(name, unit, help),
+            Kind::Histogram(_) => metrics::describe_histogram!(name, unit, help),
+        }
+    }
+}
+
+/// What one embedding provider did, by model and role.
+pub struct EmbeddingMetrics {
+    provider: String,
+    model: String,
+    document_duration: Histogram,
+    query_duration: Histogram,
+    call_texts: Histogram,
+    tokens: Counter,
+    texts: Counter,
+    truncated: Counter,
+}
+
+impl EmbeddingMetrics {
+    /// The handles for a configured provider and model.
+    pub fn new(provider: &str, model: &str) -> Self {
+        let labels = [(label::PROVIDER, provider.to_owned()), (label::MODEL, model.to_owned())];
+        let duration = |role| {
+            histogram!(
+                metric::GEN_AI_OPERATION_DURATION,
+                label::PROVIDER => provider.to_owned(),
+                label::MODEL => model.to_owned(),
+                label::GEN_AI_OPERATION => values::OPERATION_EMBEDDINGS,
+                label::ROLE => role_name(role),
+            )
+        };
+        Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            document_duration: duration(EmbeddingRole::Document),
+            query_duration: duration(EmbeddingRole::Query),
+            call_texts: histogram!(metric::EMBEDDING_CALL_TEXTS, &labels),
+            tokens: counter!(metric::EMBEDDING_TOKENS, &labels),
+            texts: counter!(metric::EMBEDDING_TEXTS, &labels),
+            truncated: counter!(metric::EMBEDDING_TRUNCATED, &labels),
+        }
+    }
+
+    /// Records one call of `texts` texts.
+    pub fn record(
+        &self,
+        role: EmbeddingRole,
+        texts: usize,
+        elapsed: Duration,
+        result: CoreResult<EmbeddingUsage, &CoreError>,
+    ) {
+        match role {
+            EmbeddingRole::Document => self.document_duration.record(elapsed),
+            EmbeddingRole::Query => self.query_duration.record(elapsed),
+        }
+        self.call_texts.record(count(texts));
+        match result {
+            Ok(usage) => {
+                self.texts.increment(u64::try_from(texts).unwrap_or(u64::MAX));
+                self.tokens.increment(usage.tokens.unwrap_or(0));
+                self.truncated.increment(usage.truncated);
+            }
+            Err(error) => counter!(
+                metric::EMBEDDING_ERRORS,
+                label::PROVIDER => self.provider.clone(),
+                label::MODEL => self.model.clone(),
+                label::ERROR_TYPE => error_class(error),
+            )
+            .increment(1),
+        }
+    }
+}
+
+/// What the forward passes of one model did.
+pub struct BatchMetrics {
+    texts: Histogram,
+    tokens: Histogram,
+    duration: Histogram,
+    queue_wait: Histogram,
+    queue_tokens: Gauge,
+}
+
+impl BatchMetrics {
+    /// The handles for a loaded model.
+    pub fn new(model: &str) -> Self {
+        let labels = [(label::MODEL, model.to_owned())];
+        Self {
+            texts: histogram!(metric::EMBEDDING_BATCH_TEXTS, &labels),
+            tokens: histogram!(metric::EMBEDDING_BATCH_TOKENS, &labels),
+            duration: histogram!(metric::EMBEDDING_BATCH_DURATION, &labels),
+            queue_wait: histogram!(metric::EMBEDDING_QUEUE_WAIT, &labels),
+            queue_tokens: gauge!(metric::EMBEDDING_QUEUE_TOKENS, &labels),
+        }
+    }
+
+    /// Records one forward pass.
+    pub fn record_batch(&self, texts: usize, tokens: usize, elapsed: Duration) {
+        self.texts.record(count(texts));
+        self.tokens.record(count(tokens));
+        self.duration.record(elapsed);
+    }
+
+    /// Records how long one text waited for its forward pass.
+    pub fn record_wait(&self, waited: Duration) {
+        self.queue_wait.record(waited);
+    }
+
+    /// Sets how many tokens wait.
+    pub fn set_queued_tokens(&self, tokens: usize) {
+        self.queue_tokens.set(count(tokens));
+    }
+}
+
+/// An operation of a vector store that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StoreOperation {
+    /// Make a collection.
+    Create,
+    /// Drop a collection.
+    DropCollection,
+    /// Write records.
+    Upsert,
+    /// Delete records.
+    Delete,
+    /// Records by id.
+    Get,
+    /// Search by vector.
+    Search,
+    /// A page of records.
+    Scroll,
+    /// How many records.
+    Count,
+}
+
+impl StoreOperation {
+    /// Every operation.
+    pub const ALL: [Self; 8] = [
+        Self::Create,
+        Self::DropCollection,
+        Self::Upsert,
+        Self::Delete,
+        Self::Get,
+        Self::Search,
+        Self::Scroll,
+        Self::Count,
+    ];
+
+    /// Its name in spans and labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::DropCollection => "drop",
+            Self::Upsert => "upsert",
+            Self::Delete => "delete",
+            Self::Get => "get",
+            Self::Search => "search",
+            Self::Scroll => "scroll",
+            Self::Count => "count",
+        }
+    }
+}
+
+/// What one store did, by operation.
+pub struct StoreMetrics {
+    backend: &'static str,
+    durations: HashMap<StoreOperation, Histogram>,
+    written: Counter,
+}
+
+impl StoreMetrics {
+    /// The handles for a backend.
+    pub fn new(backend: &'static str) -> Self {
+        let duration = |operation: StoreOperation| {
+            histogram!(
+                metric::DB_OPERATION_DURATION,
+                label::DB_SYSTEM => backend,
+                label::DB_OPERATION => operation.as_str(),
+            )
+        };
+        Self {
+            backend,
+            durations: StoreOperation::ALL.into_iter().map(|operation| (operation, duration(operation))).collect(),
+            written: counter!(metric::STORE_WRITTEN_RECORDS, label::DB_SYSTEM => backend),
+        }
+    }
+
+    /// Records one operation.
+    pub fn record(&self, operation: StoreOperation, elapsed: Duration, error: Option<&CoreError>) {
+        if let Some(duration) = self.durations.get(&operation) {
+            duration.record(elapsed);
+        }
+        if let Some(error) = error {
+            counter!(
+                metric::STORE_ERRORS,
+                label::DB_SYSTEM => self.backend,
+                label::DB_OPERATION => operation.as_str(),
+                label::ERROR_TYPE => error_class(error),
+            )
+            .increment(1);
+        }
+    }
+
+    /// Counts acknowledged records.
+    pub fn add_written(&self, records: usize) {
+        self.written.increment(u64::try_from(records).unwrap_or(u64::MAX));
+    }
+}
+
+/// What the retrievers of one kind did.
+pub struct RetrievalMetrics {
+    kind: &'static str,
+    duration: Histogram,
+    hits: Histogram,
+}
+
+impl RetrievalMetrics {
+    /// The handles for a kind of retriever.
+    pub fn new(kind: &'static str) -> Self {
+        Self {
+            kind,
+            duration: histogram!(metric::RETRIEVAL_DURATION, label::RETRIEVER_KIND => kind),
+            hits: histogram!(metric::RETRIEVAL_HITS, label::RETRIEVER_KIND => kind),
+        }
+    }
+
+    /// Records one retrieval: its number of hits, or its error.
+    pub fn record(&self, elapsed: Duration, result: CoreResult<usize, &CoreError>) {
+        self.duration.record(elapsed);
+        match result {
+            Ok(hits) => self.hits.record(count(hits)),
+            Err(error) => counter!(
+                metric::RETRIEVAL_ERRORS,
+                label::RETRIEVER_KIND => self.kind,
+                label::ERROR_TYPE => error_class(error),
+            )
+            .increment(1),
+        }
+    }
+}
+
+/// The names of gRPC's status codes, by number.
+pub const RPC_CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// The name of a gRPC status code; a number that is none is `UNKNOWN`, as in every gRPC library.
+pub fn rpc_code_name(code: i32) -> &'static str {
+    usize::try_from(code).ok().and_then(|code| RPC_CODES.get(code)).copied().unwrap_or("UNKNOWN")
+}
+
+/// What a server answered, by method and status code.
+pub struct RpcMetrics {
+    /// Made when a method first answers with a code: most pairs never happen.
+    durations: HashMap<String, [OnceLock<Histogram>; RPC_CODES.len()]>,
+    active: Gauge,
+    refused: Counter,
+}
+
+impl RpcMetrics {
+    /// The handles for a server's methods, fully qualified and without a leading slash.
+    pub fn new<'a>(methods: impl IntoIterator<Item = &'a str>) -> Self {
+        let methods = methods.into_iter().chain([values::RPC_METHOD_OTHER]);
+        Self {
+            durations: methods
+                .map(|method| (method.to_owned(), [const { OnceLock::new() }; RPC_CODES.len()]))
+                .collect(),
+            active: gauge!(metric::RPC_SERVER_ACTIVE),
+            refused: counter!(metric::RPC_SERVER_REFUSED),
+        }
+    }
+
+    /// Is it one of the server's methods?
+    pub fn knows(&self, method: &str) -> bool {
+        method != values::RPC_METHOD_OTHER && self.durations.contains_key(method)
+    }
+
+    /// Records one answered call; a method that the server does not have counts as `_OTHER`.
+    pub fn record(&self, method: &str, code: i32, elapsed: Duration) {
+        let Some((method, codes)) =
+            self.durations.get_key_value(method).or_else(|| self.durations.get_key_value(values::RPC_METHOD_OTHER))
+        else {
+            return;
+        };
+        let name = rpc_code_name(code);
+        let position = RPC_CODES.iter().position(|known| *known == name);
+        if let Some(duration) = position.and_then(|position| codes.get(position)) {
+            duration
+                .get_or_init(|| {
+                    histogram!(
+                        metric::RPC_SERVER_CALL_DURATION,
+                        label::RPC_METHOD => method.clone(),
+                        label::RPC_STATUS_CODE => name,
+                    )
+                })
+                .record(elapsed);
+        }
+    }
+
+    /// Counts a call as being worked on until the guard is dropped.
+    pub fn begin(&self) -> ActiveCall {
+        self.active.increment(1.0);
+        ActiveCall(self.active.clone())
+    }
+
+    /// Counts a refused call.
+    pub fn refuse(&self) {
+        self.refused.increment(1);
+    }
+}
+
+/// See [`RpcMetrics::begin`].
+pub struct ActiveCall(Gauge);
+
+impl Drop for ActiveCall {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+/// Counts below 2^53 are exact; metrics are doubles.
+#[allow(clippy::cast_precision_loss)]
+fn count(items: usize) -> f64 {
+    items as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    #[test]
+    fn the_catalogue_names_each_metric_once_with_help_and_ordered_buckets() {
+        let names: std::collections::BTreeSet<_> = CATALOGUE.iter().map(|description| description.name).collect();
+        assert_eq!(names.len(), CATALOGUE.len());
+        for description in CATALOGUE {
+            assert!(description.help.ends_with('.'), "{}", description.name);
+            match description.kind {
+                Kind::Counter => assert!(description.name.ends_with("_total"), "{}", description.name),
+                Kind::Gauge => assert!(!description.name.ends_with("_total"), "{}", description.name),
+                Kind::Histogram(buckets) => assert!(buckets.is_sorted(), "{}", description.name),
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_method_is_counted_as_other_and_an_unknown_code_as_unknown() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        metrics::with_local_recorder(&recorder, || {
+            let rpc = RpcMetrics::new(["toller.v1.Retrieval/Search"]);
+            assert!(rpc.knows("toller.v1.Retrieval/Search") && !rpc.knows("x.Y/Z") && !rpc.knows("_OTHER"));
+            rpc.record("toller.v1.Retrieval/Search", 0, Duration::from_millis(3));
+            rpc.record("x.Y/Z", 12, Duration::from_millis(1));
+            rpc.record("x.Y/Z", 99, Duration::from_millis(1));
+            let active = rpc.begin();
+            assert!(handle.render().contains("rpc_server_active_calls 1"));
+            drop(active);
+        });
+        let text = handle.render();
+        let expected = [
+            "rpc_server_call_duration_seconds_count{rpc_method=\"toller.v1.Retrieval/Search\",rpc_status_code=\"OK\"} 1",
+            "rpc_server_call_duration_seconds_count{rpc_method=\"_OTHER\",rpc_status_code=\"UNIMPLEMENTED\"} 1",
+            "rpc_server_call_duration_seconds_count{rpc_method=\"_OTHER\",rpc_status_code=\"UNKNOWN\"} 1",
+            "rpc_server_active_calls 0",
+        ];
+        for line in expected {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn embedding_and_store_metrics_count_what_happened() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        metrics::with_local_recorder(&recorder, || {
+            let embeddings = EmbeddingMetrics::new("candle", "tiny");
+            let usage = EmbeddingUsage { tokens: Some(12), truncated: 1 };
+            embeddings.record(EmbeddingRole::Document, 3, Duration::from_millis(5), Ok(usage));
+            embeddings.record(EmbeddingRole::Query, 1, Duration::from_millis(1), Err(&CoreError::Cancelled));
+            let store = StoreMetrics::new("memory");
+            store.add_written(7);
+            store.record(StoreOperation::Upsert, Duration::from_millis(1), None);
+            store.record(StoreOperation::Search, Duration::from_millis(1), Some(&CoreError::Cancelled));
+            let retrieval = RetrievalMetrics::new("vector_store");
+            retrieval.record(Duration::from_millis(2), Ok(4));
+            retrieval.record(Duration::from_millis(2), Err(&CoreError::Cancelled));
+        });
+        let text = handle.render();
+        let model = "gen_ai_provider_name=\"candle\",gen_ai_request_model=\"tiny\"";
+        let expected = [
+            format!("toller_embedding_tokens_total{{{model}}} 12"),
+            format!("toller_embedding_texts_total{{{model}}} 3"),
+            format!("toller_embedding_truncated_texts_total{{{model}}} 1"),
+            format!("toller_embedding_errors_total{{{model},error_type=\"CANCELLED\"}} 1"),
+            "toller_store_written_records_total{db_system_name=\"memory\"} 7".to_owned(),
+            "toller_store_errors_total{db_system_name=\"memory\",db_operation_name=\"search\",error_type=\"CANCELLED\"} 1"
+                .to_owned(),
+            "toller_retrieval_hits_count{retriever_kind=\"vector_store\"} 1".to_owned(),
+            "toller_retrieval_errors_total{retriever_kind=\"vector_store\",error_type=\"CANCELLED\"} 1".to_owned(),
+        ];
+        for line in expected {
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+    }
+}
