@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::collection::CollectionName;
 use crate::context::RequestContext;
@@ -50,7 +51,7 @@ name_type! {
 }
 
 /// A retriever as declared: the plain form of the public message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetrieverSpec {
     /// Name for spans and key where it is stored; none for the kind's name.
     pub name: Option<RetrieverName>,
@@ -61,7 +62,8 @@ pub struct RetrieverSpec {
 }
 
 /// What a declared retriever does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RetrieverKind {
     /// Searches one collection by vector.
     VectorStore(VectorStoreRetrieverSpec),
@@ -80,7 +82,7 @@ impl RetrieverKind {
 }
 
 /// Parameters of a retriever that searches one collection by vector. What is none takes its default.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VectorStoreRetrieverSpec {
     /// The collection.
     pub collection: CollectionName,
@@ -105,7 +107,8 @@ pub struct VectorStoreRetrieverSpec {
 }
 
 /// How a vector store retriever chooses hits; LangChain's `search_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SearchType {
     /// The best k.
     #[default]
