@@ -77,12 +77,13 @@ fn leave_out_what_is_not_built(descriptors: &mut FileDescriptorSet) -> Result<()
         if let Some(info) = &mut file.source_code_info {
             info.location.retain_mut(|location| match location.path.as_mut_slice() {
                 [SERVICE, service, rest @ ..] => {
-                    let old = *service as usize;
-                    let Some(Some(index)) = new_service_index.get(old) else { return false };
+                    let Some(Some(index)) = new_service_index.get(*service as usize) else { return false };
+                    let new_method_index = new_method_indices.get(*service as usize);
                     *service = *index;
                     match rest {
                         [METHOD, method, ..] => {
-                            let Some(Some(index)) = new_method_indices[old].get(*method as usize) else { return false };
+                            let index = new_method_index.and_then(|indices| indices.get(*method as usize));
+                            let Some(Some(index)) = index else { return false };
                             *method = *index;
                             true
                         }

@@ -1,0 +1,541 @@
+//! The gateway's configuration: flags beat environment variables, those beat the file, and that beats the defaults.
+//!
+//! Every setting stands once in [`SETTINGS`], from which the flags, the variables and their help are made.
+
+mod settings;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use figment::providers::{Format, Serialized, Toml};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use serde::{Deserialize, Serialize};
+use toller_core::fingerprint::Pooling;
+use toller_core::{Role, Tenant};
+
+pub use settings::{SETTINGS, Setting};
+
+/// The whole configuration.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The gRPC server.
+    pub server: ServerConfig,
+    /// Where data is kept.
+    pub data: DataConfig,
+    /// The default embedding model.
+    pub embedding: EmbeddingConfig,
+    /// Bounds on requests.
+    pub limits: LimitsConfig,
+    /// Who may call.
+    pub auth: AuthConfig,
+    /// Logs, metrics and traces.
+    pub telemetry: TelemetryConfig,
+}
+
+/// Section `server`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerConfig {
+    /// Address of the gRPC server; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Milliseconds between saying NOT_SERVING and refusing new connections at shutdown.
+    pub drain_grace_ms: u64,
+    /// Milliseconds that running requests get to finish at shutdown.
+    pub drain_timeout_ms: u64,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7700)), drain_grace_ms: 0, drain_timeout_ms: 20_000 }
+    }
+}
+
+/// Section `data`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataConfig {
+    /// Folder of the dump.
+    pub dir: PathBuf,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self { dir: PathBuf::from("toller-data") }
+    }
+}
+
+/// Who computes vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmbeddingProvider {
+    /// A model in this process.
+    Candle,
+    /// The Embedder service of another Toller.
+    Toller,
+    /// Nobody: only collections with client vectors.
+    None,
+}
+
+/// Section `embedding`.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EmbeddingConfig {
+    /// Who computes vectors.
+    pub provider: EmbeddingProvider,
+    /// A hub repository or a local folder.
+    pub model: String,
+    /// Commit, tag or branch of the hub repository.
+    pub revision: Option<String>,
+    /// Put before every query, instead of the model's own.
+    pub query_instruction: Option<String>,
+    /// Put before every document, instead of the model's own.
+    pub document_instruction: Option<String>,
+    /// Pooling, instead of the model's own.
+    pub pooling: Option<Pooling>,
+    /// Scale vectors to unit length, instead of what the model's files say.
+    pub normalize: Option<bool>,
+    /// Most tokens of a text, special tokens included, instead of the model's own.
+    pub max_tokens: Option<u32>,
+    /// Threads; 0 is the CPU quota.
+    pub threads: usize,
+    /// Most tokens that wait.
+    pub queue_tokens: usize,
+    /// Address of the other Toller, such as `http://embedder:7700`.
+    pub address: Option<String>,
+    /// Its API key.
+    pub api_key: Option<String>,
+}
+
+impl Default for EmbeddingConfig {
+    fn default() -> Self {
+        Self {
+            provider: EmbeddingProvider::Candle,
+            model: "BAAI/bge-small-en-v1.5".to_owned(),
+            revision: None,
+            query_instruction: None,
+            document_instruction: None,
+            pooling: None,
+            normalize: None,
+            max_tokens: None,
+            threads: 0,
+            queue_tokens: 262_144,
+            address: None,
+            api_key: None,
+        }
+    }
+}
+
+impl fmt::Debug for EmbeddingConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("EmbeddingConfig")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("revision", &self.revision)
+            .field("address", &self.address)
+            .field("api_key", &self.api_key.as_ref().map(|_| "(hidden)"))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Section `limits`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Largest message in bytes, in and out.
+    pub max_message_bytes: usize,
+    /// Most documents, texts or ids of one request.
+    pub max_documents: usize,
+    /// Longest text in bytes.
+    pub max_text_bytes: usize,
+    /// Largest k and fetch_k.
+    pub max_k: u32,
+    /// Most queries of one BatchRetrieve.
+    pub max_queries: usize,
+    /// Deepest filter.
+    pub max_filter_depth: usize,
+    /// Most conditions and values of a filter.
+    pub max_filter_nodes: usize,
+    /// Most requests at a time.
+    pub max_concurrent_requests: usize,
+    /// Deadline of requests without one, in milliseconds.
+    pub default_deadline_ms: u64,
+    /// Latest deadline, in milliseconds.
+    pub max_deadline_ms: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 16 << 20,
+            max_documents: 1000,
+            max_text_bytes: 1 << 20,
+            max_k: 1000,
+            max_queries: 100,
+            max_filter_depth: 16,
+            max_filter_nodes: 4096,
+            max_concurrent_requests: 256,
+            default_deadline_ms: 60_000,
+            max_deadline_ms: 600_000,
+        }
+    }
+}
+
+/// Section `auth`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuthConfig {
+    /// Static API keys; none lets everybody in as the default tenant with every role.
+    pub keys: Vec<ApiKeyConfig>,
+}
+
+/// One static API key. Only its hash is configured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKeyConfig {
+    /// For logs and spans.
+    pub name: String,
+    /// SHA-256 of the key, hexadecimal.
+    pub sha256: String,
+    /// Whose data it reaches.
+    #[serde(default)]
+    pub tenant: Tenant,
+    /// What it may do.
+    pub role: Role,
+}
+
+/// How logs look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Section `telemetry`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TelemetryConfig {
+    /// How logs look.
+    pub log_format: LogFormat,
+    /// A level, or directives such as `info,toller_store=debug`.
+    pub log_level: String,
+    /// Address of the Prometheus endpoint; `off` for none.
+    pub metrics_listen: MetricsListen,
+    /// Put query texts and documents into spans.
+    pub record_content: bool,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self {
+            log_format: LogFormat::Human,
+            log_level: "info".to_owned(),
+            metrics_listen: MetricsListen::Address(SocketAddr::from(([127, 0, 0, 1], 7701))),
+            record_content: false,
+        }
+    }
+}
+
+/// Where metrics are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MetricsListen {
+    /// At this address; port 0 takes a free one.
+    Address(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+impl TryFrom<String> for MetricsListen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        text.parse()
+            .map(Self::Address)
+            .map_err(|_| format!("must be an address such as 127.0.0.1:7701, or off, got {text:?}"))
+    }
+}
+
+impl From<MetricsListen> for String {
+    fn from(listen: MetricsListen) -> Self {
+        match listen {
+            MetricsListen::Address(address) => address.to_string(),
+            MetricsListen::Off => "off".to_owned(),
+        }
+    }
+}
+
+/// A fault of the configuration; names the key and where it was set.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("the configuration file {path} cannot be read: {fault}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        fault: std::io::Error,
+    },
+    /// A key is unknown, or its value has the wrong form.
+    #[error("{0}")]
+    Malformed(String),
+    /// A value is out of range, or contradicts another.
+    #[error("{key} {description}{origin}")]
+    Invalid {
+        /// The key, such as `limits.max_k`.
+        key: String,
+        /// What is wrong and what would be right.
+        description: String,
+        /// Where it was set, such as ` (in toller.toml)`; empty for a default.
+        origin: String,
+    },
+}
+
+impl Config {
+    /// Reads and checks the configuration.
+    ///
+    /// `environment` is the process environment (variables that are no setting are left alone: Kubernetes sets some of its
+    /// own that begin alike), `flags` are keys of [`SETTINGS`] with the text that was given.
+    ///
+    /// # Errors
+    /// The key at fault and the file, variable or flag that it was set in.
+    pub fn load(
+        file: Option<&Path>,
+        environment: &BTreeMap<String, String>,
+        flags: &[(&'static str, String)],
+    ) -> Result<Self, ConfigError> {
+        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        if let Some(path) = file {
+            let text = std::fs::read_to_string(path)
+                .map_err(|fault| ConfigError::Unreadable { path: path.display().to_string(), fault })?;
+            figment = figment.merge(NamedText { path: path.to_owned(), text });
+        }
+        for setting in SETTINGS {
+            if let Some(text) = environment.get(&setting.env()) {
+                figment =
+                    figment.merge(TextSetting::new(setting, text, format!("environment variable {}", setting.env())));
+            }
+        }
+        for setting in SETTINGS {
+            for (_, text) in flags.iter().filter(|(key, _)| *key == setting.key) {
+                figment = figment.merge(TextSetting::new(setting, text, format!("flag --{}", setting.flag())));
+            }
+        }
+        let config: Self = figment.extract().map_err(|error| ConfigError::Malformed(describe(error)))?;
+        config.check(&figment)?;
+        Ok(config)
+    }
+
+    fn check(&self, figment: &Figment) -> Result<(), ConfigError> {
+        let invalid = |key: &str, description: String| {
+            let origin = figment
+                .find_metadata(key)
+                .filter(|metadata| !metadata.name.contains("Config"))
+                .map(|metadata| format!(" (in {})", metadata.name))
+                .unwrap_or_default();
+            Err(ConfigError::Invalid { key: key.to_owned(), description, origin })
+        };
+        let limits = &self.limits;
+        for (key, value) in [
+            ("limits.max_message_bytes", limits.max_message_bytes),
+            ("limits.max_documents", limits.max_documents),
+            ("limits.max_text_bytes", limits.max_text_bytes),
+            ("limits.max_k", limits.max_k as usize),
+            ("limits.max_queries", limits.max_queries),
+            ("limits.max_filter_nodes", limits.max_filter_nodes),
+            ("limits.max_concurrent_requests", limits.max_concurrent_requests),
+            ("embedding.queue_tokens", self.embedding.queue_tokens),
+        ] {
+            if value == 0 {
+                return invalid(key, "must be at least 1".to_owned());
+            }
+        }
+        if limits.default_deadline_ms == 0 || limits.default_deadline_ms > limits.max_deadline_ms {
+            return invalid(
+                "limits.default_deadline_ms",
+                format!("must be from 1 to limits.max_deadline_ms ({})", limits.max_deadline_ms),
+            );
+        }
+        match self.embedding.provider {
+            EmbeddingProvider::Candle if self.embedding.model.is_empty() => {
+                return invalid("embedding.model", "must name a hub repository or a folder".to_owned());
+            }
+            EmbeddingProvider::Toller if self.embedding.address.is_none() => {
+                return invalid(
+                    "embedding.address",
+                    "must be given with embedding.provider = \"toller\", such as \"http://embedder:7700\"".to_owned(),
+                );
+            }
+            _ => {}
+        }
+        if self.embedding.provider != EmbeddingProvider::Toller {
+            for (key, given) in
+                [("embedding.address", &self.embedding.address), ("embedding.api_key", &self.embedding.api_key)]
+            {
+                if given.is_some() {
+                    return invalid(key, "is of use with embedding.provider = \"toller\" only".to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// figment's own words, with our file name and without its profile prefix.
+fn describe(error: figment::Error) -> String {
+    let faults: Vec<String> = error.into_iter().map(|fault| fault.to_string().replace("default.", "")).collect();
+    faults.join("; ")
+}
+
+/// A TOML file that was read already, so that its errors name the path as it was given.
+struct NamedText {
+    path: PathBuf,
+    text: String,
+}
+
+impl Provider for NamedText {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.path.display().to_string())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Toml::string(&self.text).data()
+    }
+}
+
+/// One setting given as text, by a variable or a flag.
+struct TextSetting {
+    key: &'static str,
+    value: Value,
+    origin: String,
+}
+
+impl TextSetting {
+    fn new(setting: &Setting, text: &str, origin: String) -> Self {
+        let value = match setting.form {
+            settings::Form::Text => Value::from(text),
+            settings::Form::Integer => text.parse::<u64>().map_or_else(|_| Value::from(text), Value::from),
+            settings::Form::Boolean => text.parse::<bool>().map_or_else(|_| Value::from(text), Value::from),
+        };
+        Self { key: setting.key, value, origin }
+    }
+}
+
+impl Provider for TextSetting {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let nested = figment::util::nest(self.key, self.value.clone());
+        let dict = nested.into_dict().unwrap_or_default();
+        Ok(Map::from([(Profile::Default, dict)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is set, and parts of the error that it must give.
+    struct Faulty {
+        toml: &'static str,
+        environment: &'static [(&'static str, &'static str)],
+        flags: &'static [(&'static str, &'static str)],
+        expected: &'static [&'static str],
+    }
+
+    fn load(toml: &str, environment: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("toller.toml");
+        std::fs::write(&file, toml).unwrap();
+        let environment = environment.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        Config::load(Some(&file), &environment, &flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_beat_the_environment_which_beats_the_file() {
+        let toml = "[limits]\nmax_k = 10\nmax_documents = 11\nmax_queries = 12";
+        let environment = [("TOLLER_LIMITS_MAX_DOCUMENTS", "21"), ("TOLLER_LIMITS_MAX_QUERIES", "22")];
+        let config = load(toml, &environment, &[("limits.max_queries", "32")]).unwrap();
+        assert_eq!((config.limits.max_k, config.limits.max_documents, config.limits.max_queries), (10, 21, 32));
+        assert_eq!(config.limits.max_filter_depth, 16);
+    }
+
+    #[test]
+    fn faults_name_the_key_and_where_it_was_set() {
+        let in_file = |toml, expected| Faulty { toml, environment: &[], flags: &[], expected };
+        let cases = [
+            in_file("[limits]\nmax_j = 10", &["max_j", "toller.toml"]),
+            in_file("[limits]\nmax_k = \"ten\"", &["limits.max_k", "toller.toml"]),
+            in_file("[limits]\nmax_k = 0", &["limits.max_k must be at least 1", "toller.toml"]),
+            in_file("limits = 3", &["limits", "toller.toml"]),
+            in_file("not toml", &["toller.toml"]),
+            in_file("[embedding]\nprovider = \"toller\"", &["embedding.address must be given"]),
+            Faulty {
+                environment: &[("TOLLER_LIMITS_MAX_K", "ten")],
+                ..in_file("", &["limits.max_k", "TOLLER_LIMITS_MAX_K"])
+            },
+            Faulty { flags: &[("server.listen", "nowhere")], ..in_file("", &["server.listen", "--server-listen"]) },
+        ];
+        for Faulty { toml, environment, flags, expected } in cases {
+            let error = load(toml, environment, flags).unwrap_err();
+            for part in expected {
+                assert!(error.contains(part), "{error:?} must contain {part:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Config::load(Some(Path::new("/nowhere/toller.toml")), &BTreeMap::new(), &[]).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/toller.toml"), "{error}");
+    }
+
+    #[test]
+    fn variables_of_kubernetes_are_left_alone() {
+        let environment = [("TOLLER_PORT", "tcp://10.0.0.1:7700"), ("TOLLER_SERVICE_HOST", "10.0.0.1")];
+        assert!(load("", &environment, &[]).is_ok());
+    }
+
+    #[test]
+    fn the_table_says_the_true_defaults() {
+        let defaults = Figment::from(Serialized::defaults(Config::default()));
+        for setting in SETTINGS {
+            let value = defaults.find_value(setting.key).ok();
+            let actual = match value {
+                None | Some(Value::Empty(..)) => String::new(),
+                Some(Value::String(_, text)) => text,
+                Some(Value::Bool(_, flag)) => flag.to_string(),
+                Some(Value::Num(_, number)) => number.to_u128().unwrap().to_string(),
+                Some(other) => panic!("{} has an unexpected form: {other:?}", setting.key),
+            };
+            assert_eq!(actual, setting.default, "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn every_setting_is_documented() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for setting in SETTINGS {
+            let row = page.lines().find(|line| line.contains(&format!("`{}`", setting.key)));
+            let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no row for {}", setting.key));
+            for part in [format!("`--{}`", setting.flag()), format!("`{}`", setting.env())] {
+                assert!(row.contains(&part), "the row of {} must have {part}", setting.key);
+            }
+            assert!(setting.default.is_empty() || row.contains(setting.default), "default of {}", setting.key);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The table of settings: one row makes a key of the file, a flag and an environment variable.
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Key in the file, such as `server.listen`.
+    pub key: &'static str,
+    /// Default as text; empty for none.
+    pub default: &'static str,
+    /// What stands for the value in help texts.
+    pub value_name: &'static str,
+    /// One sentence, with unit and range.
+    pub help: &'static str,
+    pub(super) form: Form,
+}
+
+/// How a value given as text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Integer,
+    Boolean,
+}
+
+impl Setting {
+    /// The flag without its dashes, such as `server-listen`.
+    pub fn flag(&self) -> String {
+        self.key.replace(['.', '_'], "-")
+    }
+
+    /// The environment variable, such as `TOLLER_SERVER_LISTEN`.
+    pub fn env(&self) -> String {
+        format!("TOLLER_{}", self.key.replace('.', "_").to_uppercase())
+    }
+}
+
+const fn text(key: &'static str, default: &'static str, value_name: &'static str, help: &'static str) -> Setting {
+    Setting { key, default, value_name, help, form: Form::Text }
+}
+
+const fn integer(key: &'static str, default: &'static str, help: &'static str) -> Setting {
+    Setting { key, default, value_name: "N", help, form: Form::Integer }
+}
+
+const fn boolean(key: &'static str, default: &'static str, help: &'static str) -> Setting {
+    Setting { key, default, value_name: "BOOL", help, form: Form::Boolean }
+}
+
+/// Every setting but the API keys, which stand in the file only.
+pub static SETTINGS: &[Setting] = &[
+    text("server.listen", "127.0.0.1:7700", "ADDR", "Address of the gRPC server; port 0 takes a free one"),
+    integer(
+        "server.drain_grace_ms",
+        "0",
+        "Milliseconds between saying NOT_SERVING and refusing new connections at shutdown",
+    ),
+    integer("server.drain_timeout_ms", "20000", "Milliseconds that running requests get to finish at shutdown"),
+    text("data.dir", "toller-data", "DIR", "Folder of the data"),
+    text(
+        "embedding.provider",
+        "candle",
+        "NAME",
+        "Who computes vectors: candle (a model in this process), toller (another Toller's Embedder service) or none",
+    ),
+    text(
+        "embedding.model",
+        "BAAI/bge-small-en-v1.5",
+        "MODEL",
+        "The model: a hub repository, or a folder in sentence-transformers layout",
+    ),
+    text("embedding.revision", "", "REV", "Commit, tag or branch of the hub repository"),
+    text("embedding.query_instruction", "", "TEXT", "Put before every query, instead of the model's own instruction"),
+    text(
+        "embedding.document_instruction",
+        "",
+        "TEXT",
+        "Put before every document, instead of the model's own instruction",
+    ),
+    text("embedding.pooling", "", "NAME", "cls or mean, instead of the model's own pooling"),
+    boolean("embedding.normalize", "", "Scale vectors to unit length, instead of what the model's files say"),
+    integer(
+        "embedding.max_tokens",
+        "",
+        "Most tokens of a text, special tokens included, instead of the model's own limit",
+    ),
+    integer("embedding.threads", "0", "Threads of the model; 0 is the CPU quota"),
+    integer(
+        "embedding.queue_tokens",
+        "262144",
+        "Most tokens that wait for the model; more is refused with RESOURCE_EXHAUSTED",
+    ),
+    text("embedding.address", "", "URL", "Address of the other Toller, for provider toller"),
+    text("embedding.api_key", "", "KEY", "API key for the other Toller"),
+    integer("limits.max_message_bytes", "16777216", "Largest message in bytes, in and out"),
+    integer("limits.max_documents", "1000", "Most documents, texts or ids of one request"),
+    integer("limits.max_text_bytes", "1048576", "Longest text in bytes"),
+    integer("limits.max_k", "1000", "Largest k and fetch_k"),
+    integer("limits.max_queries", "100", "Most queries of one BatchRetrieve"),
+    integer("limits.max_filter_depth", "16", "Deepest nesting of a filter"),
+    integer("limits.max_filter_nodes", "4096", "Most conditions and values of a filter"),
+    integer(
+        "limits.max_concurrent_requests",
+        "256",
+        "Most requests at a time; more are refused with RESOURCE_EXHAUSTED",
+    ),
+    integer("limits.default_deadline_ms", "60000", "Deadline in milliseconds of a request that brings none"),
+    integer("limits.max_deadline_ms", "600000", "Latest deadline in milliseconds; later ones are brought forward"),
+    text("telemetry.log_format", "human", "NAME", "human, or json (one object a line)"),
+    text(
+        "telemetry.log_level",
+        "info",
+        "LEVEL",
+        "error, warn, info, debug, trace, or directives such as info,toller_store=debug",
+    ),
+    text("telemetry.metrics_listen", "127.0.0.1:7701", "ADDR", "Address of the Prometheus endpoint, or off"),
+    boolean("telemetry.record_content", "false", "Put query texts and documents into spans"),
+];

@@ -1,0 +1,47 @@
+//! What keeps a gateway from starting, or from stopping cleanly.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why [`crate::serve`] failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The data folder cannot be made, or not be written to.
+    #[error("the data folder {path} cannot be used: {fault}; choose another with --data-dir")]
+    DataFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        fault: io::Error,
+    },
+    /// Another process has the data folder.
+    #[error("the data folder {path} is in use by another process; stop it, or choose another folder with --data-dir")]
+    DataFolderInUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The data cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] toller_store::FileError),
+    /// The model cannot be loaded.
+    #[error(transparent)]
+    Model(#[from] toller_embedder::Error),
+    /// The embedding provider cannot be reached.
+    #[error(transparent)]
+    Provider(#[from] toller_providers::ProviderError),
+    /// The server cannot listen, or failed while it served.
+    #[error(transparent)]
+    Serving(#[from] toller_serving::Error),
+    /// A configured API key is no good.
+    #[error("auth.keys[{index}]: {fault}")]
+    ApiKey {
+        /// Position in the configuration, from 0.
+        index: usize,
+        /// What is wrong.
+        fault: String,
+    },
+    /// A thread of the runtime died.
+    #[error("internal error: {0}")]
+    Internal(String),
+}

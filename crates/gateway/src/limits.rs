@@ -1,0 +1,90 @@
+//! Bounds on requests and answers that the services share.
+
+use toller_core::filter::FilterLimits;
+use toller_core::{Error, Filter, Result};
+use toller_retrieval::PlanLimits;
+
+use crate::config::LimitsConfig;
+
+/// The configured bounds, as checks.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits(LimitsConfig);
+
+impl Limits {
+    pub(crate) fn new(config: LimitsConfig) -> Self {
+        Self(config)
+    }
+
+    pub(crate) fn filter(&self) -> FilterLimits {
+        FilterLimits { max_depth: self.0.max_filter_depth, max_nodes: self.0.max_filter_nodes }
+    }
+
+    pub(crate) fn plan(&self) -> PlanLimits {
+        PlanLimits { max_k: self.0.max_k, filter: self.filter(), ..PlanLimits::default() }
+    }
+
+    pub(crate) fn max_message_bytes(&self) -> usize {
+        self.0.max_message_bytes
+    }
+
+    /// At most `limits.max_documents` documents or ids.
+    pub(crate) fn check_documents(&self, field: &str, count: usize) -> Result<()> {
+        check_count(field, count, self.0.max_documents, "limits.max_documents")
+    }
+
+    /// At most `limits.max_queries` queries.
+    pub(crate) fn check_queries(&self, field: &str, count: usize) -> Result<()> {
+        check_count(field, count, self.0.max_queries, "limits.max_queries")
+    }
+
+    /// A text of at most `limits.max_text_bytes` bytes.
+    pub(crate) fn check_text(&self, field: impl FnOnce() -> String, text: &str) -> Result<()> {
+        if text.len() <= self.0.max_text_bytes {
+            return Ok(());
+        }
+        let description = format!(
+            "must be at most {} bytes long (limits.max_text_bytes), got {}; split it first",
+            self.0.max_text_bytes,
+            text.len()
+        );
+        Err(Error::invalid(field(), description))
+    }
+
+    pub(crate) fn check_filter(&self, filter: Option<&Filter>) -> Result<()> {
+        match filter {
+            None => Ok(()),
+            Some(filter) => filter.check(self.filter()).map_err(|error| error.within("filter")),
+        }
+    }
+
+    /// An answer that fits into a message; `field` is what the caller can ask for less of.
+    pub(crate) fn check_answer(&self, field: &str, encoded_bytes: usize) -> Result<()> {
+        if encoded_bytes <= self.0.max_message_bytes {
+            return Ok(());
+        }
+        let description = format!(
+            "asks for an answer of {encoded_bytes} bytes, over the {} of limits.max_message_bytes; ask for less at a time",
+            self.0.max_message_bytes
+        );
+        Err(Error::invalid(field, description))
+    }
+
+    /// Vectors that fit into a message; checked before they are computed.
+    pub(crate) fn check_vectors(&self, field: &str, count: usize, dimension: u32) -> Result<()> {
+        /// Protobuf's own bytes around a vector and its usage, rounded up.
+        const OVERHEAD_BYTES: usize = 32;
+
+        let bytes_each = dimension as usize * size_of::<f32>() + OVERHEAD_BYTES;
+        self.check_answer(field, count.saturating_mul(bytes_each))
+    }
+}
+
+fn check_count(field: &str, count: usize, most: usize, setting: &str) -> Result<()> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        field,
+        format!("must be at most {most} ({setting}), got {count}; send them in several requests"),
+    ))
+}

@@ -1,0 +1,13 @@
+//! The gRPC services, one file each. They convert, check limits, and call the layers below.
+
+mod collections;
+mod documents;
+mod embedder;
+mod retrieval;
+mod retrievers;
+
+pub(crate) use collections::CollectionsService;
+pub(crate) use documents::DocumentsService;
+pub(crate) use embedder::EmbedderService;
+pub(crate) use retrieval::RetrievalService;
+pub(crate) use retrievers::RetrieversService;

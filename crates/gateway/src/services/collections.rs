@@ -1,0 +1,124 @@
+//! `toller.v1.Collections`.
+
+use std::sync::Arc;
+
+use toller_api::convert;
+use toller_api::v1;
+use toller_api::v1::collections_server::Collections as CollectionsRpc;
+use toller_core::error::ResourceKind;
+use toller_core::{CollectionSpec, Error, Result, Role};
+use toller_serving::context::answer;
+use toller_store::{CollectionUpdate, Collections, NewCollection, VectorSource};
+use tonic::{Request, Response, Status};
+
+pub(crate) struct CollectionsService {
+    pub(crate) collections: Arc<Collections>,
+}
+
+impl CollectionsService {
+    fn message(&self, spec: &CollectionSpec) -> v1::Collection {
+        let store = self.collections.store();
+        convert::collection_to_message(spec, store.backend(), store.durability())
+    }
+
+    async fn new_collection(&self, message: v1::CollectionsCreateRequest) -> Result<NewCollection> {
+        let name = convert::collection_name_from_message("name", &message.name)?;
+        let vectors = match message.vectors {
+            None => VectorSource::Model,
+            Some(v1::collections_create_request::Vectors::Model(model)) => {
+                let loaded = self.collections.embeddings().is_some_and(|loaded| loaded.fingerprint().model == model);
+                if !loaded {
+                    return Err(Error::NotFound { kind: ResourceKind::Model, name: model });
+                }
+                VectorSource::Model
+            }
+            Some(v1::collections_create_request::Vectors::Client(client)) => {
+                VectorSource::Client { dimension: client.dimension }
+            }
+        };
+        Ok(NewCollection {
+            name,
+            description: message.description,
+            labels: message.labels,
+            metric: convert::metric_from_message(message.metric)?,
+            vectors,
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl CollectionsRpc for CollectionsService {
+    async fn create(
+        &self,
+        request: Request<v1::CollectionsCreateRequest>,
+    ) -> Result<Response<v1::CollectionsCreateResponse>, Status> {
+        answer(request, Role::Admin, async |context, message| {
+            let new = self.new_collection(message).await?;
+            let spec = self.collections.create(&context, new).await?;
+            Ok(v1::CollectionsCreateResponse { collection: Some(self.message(&spec)) })
+        })
+        .await
+    }
+
+    async fn get(
+        &self,
+        request: Request<v1::CollectionsGetRequest>,
+    ) -> Result<Response<v1::CollectionsGetResponse>, Status> {
+        answer(request, Role::Reader, async |context, message| {
+            let name = convert::collection_name_from_message("name", &message.name)?;
+            let spec = self.collections.get(&context, &name).await?;
+            Ok(v1::CollectionsGetResponse { collection: Some(self.message(&spec)) })
+        })
+        .await
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::CollectionsListRequest>,
+    ) -> Result<Response<v1::CollectionsListResponse>, Status> {
+        answer(request, Role::Reader, async |context, _| {
+            let specs = self.collections.list(&context).await?;
+            Ok(v1::CollectionsListResponse { collections: specs.iter().map(|spec| self.message(spec)).collect() })
+        })
+        .await
+    }
+
+    async fn update(
+        &self,
+        request: Request<v1::CollectionsUpdateRequest>,
+    ) -> Result<Response<v1::CollectionsUpdateResponse>, Status> {
+        answer(request, Role::Admin, async |context, message| {
+            let name = convert::collection_name_from_message("name", &message.name)?;
+            let labels = message.labels.map(|labels| labels.labels);
+            let update = CollectionUpdate { description: message.description, labels };
+            let spec = self.collections.update(&context, &name, update).await?;
+            Ok(v1::CollectionsUpdateResponse { collection: Some(self.message(&spec)) })
+        })
+        .await
+    }
+
+    async fn delete(
+        &self,
+        request: Request<v1::CollectionsDeleteRequest>,
+    ) -> Result<Response<v1::CollectionsDeleteResponse>, Status> {
+        answer(request, Role::Admin, async |context, message| {
+            let name = convert::collection_name_from_message("name", &message.name)?;
+            self.collections.delete(&context, &name).await?;
+            Ok(v1::CollectionsDeleteResponse {})
+        })
+        .await
+    }
+
+    async fn stats(
+        &self,
+        request: Request<v1::CollectionsStatsRequest>,
+    ) -> Result<Response<v1::CollectionsStatsResponse>, Status> {
+        answer(request, Role::Reader, async |context, message| {
+            let name = convert::collection_name_from_message("name", &message.name)?;
+            let collection = self.collections.open(&context, &name).await?;
+            let document_count = collection.count(&context, None).await?;
+            Ok(v1::CollectionsStatsResponse { document_count })
+        })
+        .await
+    }
+}

@@ -1,0 +1,119 @@
+//! `toller.v1.Retrieval`.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use toller_api::convert::{self, Encoding};
+use toller_api::v1;
+use toller_api::v1::retrieval_server::Retrieval as RetrievalRpc;
+use toller_core::{Error, Query, RequestContext, Result, Retriever, Role, ScoredDocument};
+use toller_retrieval::Planner;
+use toller_serving::context::answer;
+use tonic::{Request, Response, Status};
+
+use crate::limits::Limits;
+
+/// Queries of one BatchRetrieve that run at a time.
+const CONCURRENT_QUERIES: usize = 16;
+
+pub(crate) struct RetrievalService {
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) limits: Limits,
+}
+
+impl RetrievalService {
+    fn query(&self, message: Option<v1::Query>) -> Result<Query> {
+        let query = convert::query_from_message(message)?;
+        if let Query::Text(text) = &query {
+            self.limits.check_text(|| "query.text".to_owned(), text)?;
+        }
+        Ok(query)
+    }
+
+    async fn retriever(&self, context: &RequestContext, message: Option<v1::Retriever>) -> Result<Arc<dyn Retriever>> {
+        let plan = async {
+            let message = message.ok_or_else(|| Error::invalid("", "must be given"))?;
+            self.planner.plan(context, &convert::retriever_from_message(message)?).await
+        };
+        plan.await.map_err(|error| error.within("retriever"))
+    }
+
+    fn hits(&self, field: &str, hits: &[ScoredDocument], encoding: Encoding) -> Result<Vec<v1::ScoredDocument>> {
+        let hits = convert::hits_to_message(hits, encoding);
+        let bytes = hits.iter().map(prost::Message::encoded_len).sum();
+        self.limits.check_answer(field, bytes)?;
+        Ok(hits)
+    }
+}
+
+#[tonic::async_trait]
+impl RetrievalRpc for RetrievalService {
+    async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
+        answer(request, Role::Reader, async |context, message| {
+            let encoding = convert::encoding_from_message(message.encoding)?;
+            let query = self.query(message.query)?;
+            let plan = async {
+                let search = message.search.ok_or_else(|| Error::invalid("", "must be given"))?;
+                self.planner.plan_search(&context, convert::vector_store_retriever_from_message(search)?).await
+            };
+            let retriever = plan.await.map_err(|error| error.within("search"))?;
+            let hits = retriever.retrieve(&context, &query).await?;
+            Ok(v1::SearchResponse { hits: self.hits("search.k", &hits, encoding)? })
+        })
+        .await
+    }
+
+    async fn retrieve(&self, request: Request<v1::RetrieveRequest>) -> Result<Response<v1::RetrieveResponse>, Status> {
+        answer(request, Role::Reader, async |context, message| {
+            let encoding = convert::encoding_from_message(message.encoding)?;
+            let query = self.query(message.query)?;
+            let retriever = self.retriever(&context, message.retriever).await?;
+            let hits = retriever.retrieve(&context, &query).await?;
+            Ok(v1::RetrieveResponse { hits: self.hits("retriever", &hits, encoding)? })
+        })
+        .await
+    }
+
+    async fn batch_retrieve(
+        &self,
+        request: Request<v1::BatchRetrieveRequest>,
+    ) -> Result<Response<v1::BatchRetrieveResponse>, Status> {
+        answer(request, Role::Reader, async |context, message| {
+            let encoding = convert::encoding_from_message(message.encoding)?;
+            self.limits.check_queries("queries", message.queries.len())?;
+            let queries = message.queries.into_iter().enumerate();
+            let queries = queries
+                .map(|(index, query)| self.query(Some(query)).map_err(|error| in_queries(error, index)))
+                .collect::<Result<Vec<_>>>()?;
+            let retriever = self.retriever(&context, message.retriever).await?;
+            let running = queries.into_iter().enumerate().map(|(index, query)| {
+                let (context, retriever) = (context.clone(), Arc::clone(&retriever));
+                async move { retriever.retrieve(&context, &query).await.map_err(|error| in_queries(error, index)) }
+            });
+            let answers: Vec<_> = stream::iter(running).buffered(CONCURRENT_QUERIES).try_collect().await?;
+            let results = answers
+                .iter()
+                .map(|hits| Ok(v1::RetrieveResponse { hits: self.hits("queries", hits, encoding)? }))
+                .collect::<Result<Vec<_>>>()?;
+            let bytes = results.iter().map(prost::Message::encoded_len).sum();
+            self.limits.check_answer("queries", bytes)?;
+            Ok(v1::BatchRetrieveResponse { results })
+        })
+        .await
+    }
+}
+
+/// Faults of one query speak of `query`; in a batch that is `queries[i]`.
+fn in_queries(error: Error, index: usize) -> Error {
+    match error {
+        Error::InvalidArgument(mut violations) => {
+            for violation in &mut violations {
+                if let Some(rest) = violation.field.strip_prefix("query") {
+                    violation.field = format!("queries[{index}]{rest}");
+                }
+            }
+            Error::InvalidArgument(violations)
+        }
+        other => other,
+    }
+}
