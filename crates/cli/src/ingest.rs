@@ -38,8 +38,8 @@ PATH#N and the metadata source (PATH), chunk (N, from 0), title, media_type, sta
 last_line. Reading a file again replaces its chunks and deletes those that it no longer has; chunks of files that are gone stay
 (toller documents delete docs --filter '{\"source\": \"gone.md\"}').
 
-A busy or unreachable server is tried again for two minutes. After a failure, run the command again: what is there already is
-replaced.
+A server that is busy or goes away meanwhile is tried again for two minutes. After a failure, run the command again: what is
+there already is replaced.
 
 Exit code 0 when files were indexed, 1 when none was, when a file or folder that was named cannot be used (after the rest is
 done), or when the server refuses; 2 for wrong usage. Files in folders that cannot be used, and named files that are empty, are
