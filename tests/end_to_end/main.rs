@@ -1,0 +1,14 @@
+//! End to end: every test starts its own `toller` processes on free ports and folders, and speaks to them as any caller would.
+
+mod auth;
+mod bad_input;
+mod cli;
+mod collections;
+mod documents;
+mod expect;
+mod lifecycle;
+mod protocol;
+mod remote_embedder;
+mod retrieval;
+mod retrievers;
+mod telemetry;
