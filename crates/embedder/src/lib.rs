@@ -1,1 +1,40 @@
-//! stub
+//! Text to vectors inside the process: models on candle, loaded from a folder or a Hugging Face repository.
+//!
+//! The way of a text: [`Source`] says where the model is, [`hub`] brings it to disk, [`folder`] reads what the
+//! sentence-transformers files say about it, [`Tokenizer`] turns the text into token ids, an [`Encoder`] turns the ids into
+//! a vector, and [`LocalEmbeddings`] puts a bounded queue and threads of its own in front of it all.
+//!
+//! ```no_run
+//! use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Source};
+//!
+//! let source = Source::parse("BAAI/bge-small-en-v1.5")?;
+//! let model = Model::load(&source, &Overrides::default())?;
+//! let embeddings = LocalEmbeddings::start(model, EmbedderConfig::builder().build()?)?;
+//! # Ok::<(), toller_embedder::Error>(())
+//! ```
+
+mod bge;
+pub mod cpu;
+mod encoder;
+pub mod engine;
+mod error;
+pub mod folder;
+pub mod hub;
+mod model;
+pub mod models;
+mod ops;
+mod pooling;
+mod source;
+mod tokenizer;
+mod weights;
+
+pub use encoder::{EncodeError, Encoder};
+pub use engine::LocalEmbeddings;
+pub use engine::config::{EmbedderConfig, EmbedderConfigBuilder};
+pub use error::{Error, Result};
+pub use folder::Overrides;
+pub use hub::Hub;
+pub use hub::cache::CachedModel;
+pub use model::Model;
+pub use source::{Repository, Source};
+pub use tokenizer::{Tokenized, Tokenizer};

@@ -1,0 +1,85 @@
+//! config.json of a BERT encoder: sizes, and the choices that would change the vectors.
+
+use serde_json::Value;
+
+use super::json::JsonFile;
+use crate::error::Result;
+
+/// The sizes of a BERT encoder (Devlin et al. 2018, <https://arxiv.org/abs/1810.04805>).
+#[derive(Debug, Clone, PartialEq)]
+pub struct BertConfig {
+    /// Rows of the word table.
+    pub vocabulary: usize,
+    /// Width of a token's vector.
+    pub hidden: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// Attention heads; divides `hidden`.
+    pub heads: usize,
+    /// Width between the two products of the feed-forward part.
+    pub intermediate: usize,
+    /// Rows of the position table: the longest input.
+    pub positions: usize,
+    /// Rows of the token-type table.
+    pub token_types: usize,
+    /// Added to the variance in every LayerNorm.
+    pub layer_norm_eps: f32,
+}
+
+impl BertConfig {
+    /// Reads config.json and refuses what this encoder does not compute.
+    pub(super) fn read(file: &JsonFile) -> Result<Self> {
+        let architecture = file.text("model_type").unwrap_or("(none)");
+        if architecture != "bert" {
+            return Err(file.unsupported("model_type", format!("is {architecture}, but only bert is supported")));
+        }
+        let activation = file.text("hidden_act").unwrap_or("gelu");
+        if !matches!(activation, "gelu" | "gelu_python") {
+            let problem = format!("is {activation}, but only gelu (the exact one, by erf) is supported");
+            return Err(file.unsupported("hidden_act", problem));
+        }
+        let position_kind = file.text("position_embedding_type").unwrap_or("absolute");
+        if position_kind != "absolute" {
+            let problem = format!("is {position_kind}, but only absolute is supported");
+            return Err(file.unsupported("position_embedding_type", problem));
+        }
+        if file.flag("is_decoder")?.unwrap_or(false) {
+            return Err(file.unsupported("is_decoder", "is true, but only encoders are supported"));
+        }
+        if file.get("quantization_config").is_some() {
+            return Err(
+                file.unsupported("quantization_config", "quantised weights are not supported: use f32, f16 or bf16")
+            );
+        }
+        let config = Self {
+            vocabulary: file.required_count("vocab_size")?,
+            hidden: file.required_count("hidden_size")?,
+            layers: file.required_count("num_hidden_layers")?,
+            heads: file.required_count("num_attention_heads")?,
+            intermediate: file.required_count("intermediate_size")?,
+            positions: file.required_count("max_position_embeddings")?,
+            token_types: match file.count("type_vocab_size")? {
+                Some(_) => file.required_count("type_vocab_size")?,
+                None => 2,
+            },
+            layer_norm_eps: layer_norm_eps(file)?,
+        };
+        if !config.hidden.is_multiple_of(config.heads) {
+            let problem = format!("is {}, which does not divide hidden_size {}", config.heads, config.hidden);
+            return Err(file.unsupported("num_attention_heads", problem));
+        }
+        Ok(config)
+    }
+}
+
+fn layer_norm_eps(file: &JsonFile) -> Result<f32> {
+    let Some(value) = file.get("layer_norm_eps") else { return Ok(1e-12) };
+    match value.as_f64() {
+        Some(eps) if eps > 0.0 && eps < 1.0 => Ok(eps as f32),
+        _ => Err(file.unsupported("layer_norm_eps", format!("must be a number between 0 and 1, got {}", short(value)))),
+    }
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(40).collect()
+}
