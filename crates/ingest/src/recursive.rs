@@ -7,7 +7,8 @@ use crate::separator::{KeepSeparator, Matches, Separator, SeparatorSet};
 use crate::splitter::{Chunk, Splitter, Structure};
 use crate::whitespace;
 
-/// Code points in a chunk, at most: about 200 to 250 tokens of English, within the 256 of small models and the 512 of BGE.
+/// Code points in a chunk, at most: 200 to 250 tokens of English prose, within the 256 of small models and the 512 of BGE. Tables
+/// and code have more tokens to the character.
 pub const DEFAULT_CHUNK_SIZE: usize = 1000;
 
 /// Code points that a chunk repeats of the one before, at most: a sentence or two.
