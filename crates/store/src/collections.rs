@@ -253,7 +253,9 @@ impl Collections {
         let spec = self.get(context, name).await?;
         let wanted = spec.vector_params();
         match self.store.params(context, name).await {
-            Ok(found) if found == wanted => Ok(CollectionHandle::new(spec, Arc::clone(&self.store), self.embeddings.clone())),
+            Ok(found) if found == wanted => {
+                Ok(CollectionHandle::new(spec, Arc::clone(&self.store), self.embeddings.clone()))
+            }
             Ok(found) => Err(Error::FailedPrecondition {
                 reason: COLLECTION_MISMATCH,
                 message: format!(
@@ -354,11 +356,7 @@ impl Collections {
         }
     }
 
-    async fn record(
-        &self,
-        context: &RequestContext,
-        name: &CollectionName,
-    ) -> Result<Option<(u64, CollectionRecord)>> {
+    async fn record(&self, context: &RequestContext, name: &CollectionName) -> Result<Option<(u64, CollectionRecord)>> {
         match self.catalog.get(context, RecordKind::Collection, name.as_str()).await? {
             Some(versioned) => Ok(Some((versioned.version, decode(&versioned)?))),
             None => Ok(None),
@@ -367,8 +365,9 @@ impl Collections {
 
     async fn swap(&self, context: &RequestContext, expected: Expected, record: &CollectionRecord) -> Result<u64> {
         let name = record.spec.name.as_str();
-        let value = serde_json::to_vec(record)
-            .map_err(|fault| Error::Internal(format!("the record of collection \"{name}\" cannot be written: {fault}")))?;
+        let value = serde_json::to_vec(record).map_err(|fault| {
+            Error::Internal(format!("the record of collection \"{name}\" cannot be written: {fault}"))
+        })?;
         self.catalog.swap(context, RecordKind::Collection, name, expected, value).await
     }
 }

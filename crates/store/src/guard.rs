@@ -35,7 +35,9 @@ pub fn embeddings_for_texts<'a>(
         ));
     }
     let Some(embeddings) = embeddings else {
-        return Err(no_model(&format!("collection \"{name}\" was filled by {needed}; start the server with that model")));
+        return Err(no_model(&format!(
+            "collection \"{name}\" was filled by {needed}; start the server with that model"
+        )));
     };
     let present = embeddings.fingerprint();
     if present.is_compatible_with(needed) {

@@ -146,7 +146,8 @@ impl CollectionHandle {
             let (vector, text_usage) = match (vector, &mut embeddings) {
                 (Some(vector), _) => (vector, TextUsage::default()),
                 (None, rest) => {
-                    let embedding = rest.next().ok_or_else(|| Error::Internal(format!("text {index} has no vector")))?;
+                    let embedding =
+                        rest.next().ok_or_else(|| Error::Internal(format!("text {index} has no vector")))?;
                     let vector = check_vector(&self.spec, embedding.vector).map_err(|fault| {
                         Error::Internal(format!("the embedding of documents[{index}] {fault}; nothing was written"))
                     })?;

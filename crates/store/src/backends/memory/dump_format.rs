@@ -103,7 +103,10 @@ pub(super) fn decode_vector(text: &str) -> Result<Vec<f32>, String> {
     let bytes = decode_bytes(text)?;
     let (numbers, rest) = bytes.as_chunks::<{ size_of::<f32>() }>();
     if !rest.is_empty() {
-        return Err(format!("a vector of {} bytes is cut off within a number; restore the file from a copy", bytes.len()));
+        return Err(format!(
+            "a vector of {} bytes is cut off within a number; restore the file from a copy",
+            bytes.len()
+        ));
     }
     Ok(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crc32fast::Hasher;
 use parking_lot::RwLock;
+use toller_core::collection::VectorParams;
 use toller_core::metric::squared_norm;
 use toller_core::value::check_metadata;
 use toller_core::vector::MAX_DIMENSION;
-use toller_core::collection::VectorParams;
 use toller_core::{Document, DocumentId, Metadata, Vector};
 
 use super::block::Row;
@@ -44,13 +44,7 @@ pub(super) fn load(path: &Path) -> Result<(MemoryStore, DumpCounts), FileError> 
                     ("the number of documents", content.counts.documents, counts.documents),
                 ] {
                     if found != expected {
-                        return Err(FileError::Damaged {
-                            path: lines.path,
-                            line: lines.number,
-                            what,
-                            found,
-                            expected,
-                        });
+                        return Err(FileError::Damaged { path: lines.path, line: lines.number, what, found, expected });
                     }
                 }
                 return Ok((content.into_store(), counts));

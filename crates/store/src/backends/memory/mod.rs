@@ -1,11 +1,11 @@
 //! Everything in RAM: exact search, documents and a catalogue, with a dump to one file and back.
 //!
-//! Vectors lie in rows of contiguous `f32` in copy-on-write blocks ([`rows`]), so that a search works on a snapshot and holds
+//! Vectors lie in rows of contiguous `f32` in copy-on-write blocks (`rows`), so that a search works on a snapshot and holds
 //! no lock: it reads one consistent state, however long it takes. The lock of a collection is held by a reader while it
 //! copies a pointer or looks up ids, and by a writer while it copies its batch into place; neither ever waits for a scan.
 //! The price is that a write while a scan runs copies the blocks that it touches (512 KiB each), once per block and scan.
 //!
-//! Work that is longer than a fraction of a millisecond runs off the threads of the async runtime ([`offload`]), and looks
+//! Work that is longer than a fraction of a millisecond runs off the threads of the async runtime (`offload`), and looks
 //! at the caller's deadline and cancellation once per block.
 
 mod block;
@@ -78,4 +78,17 @@ impl MemoryStore {
     pub fn load(path: &Path) -> Result<(Self, DumpCounts), FileError> {
         load::load(path)
     }
+}
+
+#[cfg(test)]
+mod conformance_tests {
+    use std::sync::Arc;
+
+    use toller_core::{Catalog, DocumentStore, VectorStore};
+
+    use super::{MemoryCatalog, MemoryDocumentStore, MemoryVectorStore};
+
+    crate::vector_store_conformance!(async { Arc::new(MemoryVectorStore::new()) as Arc<dyn VectorStore> });
+    crate::document_store_conformance!(async { Arc::new(MemoryDocumentStore::new()) as Arc<dyn DocumentStore> });
+    crate::catalog_conformance!(async { Arc::new(MemoryCatalog::new()) as Arc<dyn Catalog> });
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use toller_core::error::Result;
 use toller_core::collection::VectorParams;
+use toller_core::error::Result;
 use toller_core::{DocumentId, Filter, RequestContext};
 
 use super::block::Row;

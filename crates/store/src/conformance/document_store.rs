@@ -1,0 +1,74 @@
+//! The rules of `DocumentStore`.
+
+use std::sync::Arc;
+
+use toller_core::error::Error;
+use toller_core::{Document, DocumentStore, Metadata, Value};
+
+use super::fixture::{collection, context, document, id, ids, metadata};
+
+/// Get is aligned, put replaces whole documents, delete counts what was there.
+pub async fn documents_are_kept_replaced_and_removed(store: Arc<dyn DocumentStore>) {
+    let (context, docs) = (context("conformance"), collection("docs"));
+    let old = document("a", metadata([("old", Value::Int((1 << 53) + 1))]));
+    let other = document("b", Metadata::new());
+    store.put(&context, &docs, vec![old.clone(), other.clone()]).await.unwrap();
+    let found = store.get(&context, &docs, &ids(["b", "missing", "a", "b"])).await.unwrap();
+    assert_eq!(found, [Some(other.clone()), None, Some(old), Some(other.clone())]);
+
+    let new = Document { page_content: "new".to_owned(), ..document("a", metadata([("new", Value::Double(1.0))])) };
+    store.put(&context, &docs, vec![new.clone()]).await.unwrap();
+    assert_eq!(store.get(&context, &docs, &ids(["a"])).await.unwrap(), [Some(new)]);
+
+    assert_eq!(store.delete(&context, &docs, &ids(["a", "missing", "a"])).await.unwrap(), 1);
+    assert_eq!(store.get(&context, &docs, &ids(["a", "b"])).await.unwrap(), [None, Some(other)]);
+    assert_eq!(store.delete(&context, &docs, &[]).await.unwrap(), 0);
+    assert_eq!(store.get(&context, &docs, &[]).await.unwrap(), []);
+    assert_eq!(store.get(&context, &collection("unknown"), &ids(["a"])).await.unwrap(), [None]);
+    assert_eq!(store.delete(&context, &collection("unknown"), &ids(["a"])).await.unwrap(), 0);
+}
+
+/// An id that stands twice is `InvalidArgument` and nothing is written.
+pub async fn a_put_is_all_or_none(store: Arc<dyn DocumentStore>) {
+    let (context, docs) = (context("conformance"), collection("docs"));
+    let twice = vec![document("a", Metadata::new()), document("b", Metadata::new()), document("a", Metadata::new())];
+    let fault = store.put(&context, &docs, twice).await.unwrap_err();
+    assert!(matches!(fault, Error::InvalidArgument(_)), "{fault:?}");
+    assert!(fault.to_string().contains("documents[2].id"), "{fault}");
+    assert_eq!(store.get(&context, &docs, &ids(["a", "b"])).await.unwrap(), [None, None]);
+    store.put(&context, &docs, Vec::new()).await.unwrap();
+    assert_eq!(store.scroll(&context, &docs, None, 9).await.unwrap(), []);
+}
+
+/// Pages come in the order of id bytes, after an exclusive cursor that need not exist.
+pub async fn pages_are_in_id_order(store: Arc<dyn DocumentStore>) {
+    let (context, docs) = (context("conformance"), collection("docs"));
+    let written = ["é", "b", "B", "a2", "a10"].map(|id| document(id, Metadata::new()));
+    store.put(&context, &docs, written.to_vec()).await.unwrap();
+    let page = async |after: Option<&str>, limit| {
+        let after = after.map(id);
+        let page = store.scroll(&context, &docs, after.as_ref(), limit).await.unwrap();
+        page.into_iter().map(|document| document.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(page(None, 9).await, ["B", "a10", "a2", "b", "é"]);
+    assert_eq!(page(Some("a10"), 2).await, ["a2", "b"]);
+    assert_eq!(page(Some("a3"), 1).await, ["b"]);
+    assert_eq!(page(Some("é"), 9).await, [] as [&str; 0]);
+    assert_eq!(page(None, 0).await, [] as [&str; 0]);
+}
+
+/// Tenant and collection are part of every key.
+pub async fn documents_of_tenants_and_collections_are_apart(store: Arc<dyn DocumentStore>) {
+    let (ours, theirs) = (context("conformance"), context("other"));
+    let (docs, more) = (collection("docs"), collection("more"));
+    store.put(&ours, &docs, vec![document("a", metadata([("n", Value::Int(1))]))]).await.unwrap();
+    for (context, collection) in [(&ours, &more), (&theirs, &docs)] {
+        assert_eq!(store.get(context, collection, &ids(["a"])).await.unwrap(), [None]);
+        assert_eq!(store.scroll(context, collection, None, 9).await.unwrap(), []);
+        assert_eq!(store.delete(context, collection, &ids(["a"])).await.unwrap(), 0);
+        store.put(context, collection, vec![document("a", Metadata::new())]).await.unwrap();
+        assert_eq!(store.delete(context, collection, &ids(["a"])).await.unwrap(), 1);
+    }
+    let kept = store.get(&ours, &docs, &ids(["a"])).await.unwrap();
+    assert_eq!(kept[0].as_ref().unwrap().metadata["n"], Value::Int(1));
+}
