@@ -1,0 +1,284 @@
+//! Servers on real sockets: deadlines, keys, limits, panics, drain, errors and reflection.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+
+mod echo;
+
+use std::time::Duration;
+
+use echo::{Client, Running, SOON, missing};
+use toller_core::{Role, Tenant};
+use toller_serving::auth::{ApiKeys, hash_key};
+use toller_serving::server::ServerConfig;
+use toller_serving::status::RETRY_PUSHBACK;
+use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_types::StatusExt;
+
+fn health(client: &Client) -> HealthClient<echo::Connection> {
+    HealthClient::with_origin(client.connection.clone(), client.origin.clone())
+}
+
+fn of_service(service: &str) -> HealthCheckRequest {
+    HealthCheckRequest { service: service.to_owned() }
+}
+
+async fn next_health(stream: &mut tonic::Streaming<HealthCheckResponse>) -> Result<ServingStatus, tonic::Status> {
+    let message = tokio::time::timeout(SOON, stream.message()).await.unwrap()?;
+    Ok(message.unwrap().status())
+}
+
+#[tokio::test]
+async fn a_passed_deadline_is_deadline_exceeded_and_never_cancelled() {
+    let mut server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    for timeout in ["0m", "900u", "2m", "10m", "60m"] {
+        for _ in 0..5 {
+            let status = client.with("grpc-timeout", timeout).call("hold").await.unwrap_err();
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{timeout}: {status}");
+            assert_eq!(status.get_details_error_info().unwrap().reason, "DEADLINE_EXCEEDED");
+        }
+    }
+    let call = tokio::spawn(async move { client.with("grpc-timeout", "200m").call("hold").await });
+    let held = loop {
+        // Those before may have held too; the last one is the one whose flag is down.
+        let held = server.next_held().await;
+        if !held.cancellation.is_cancelled() {
+            break held;
+        }
+    };
+    assert_eq!(call.await.unwrap().unwrap_err().code(), Code::DeadlineExceeded);
+    tokio::time::timeout(SOON, held.gone).await.unwrap().unwrap_err();
+    assert!(held.cancellation.is_cancelled());
+}
+
+#[tokio::test]
+async fn calls_without_a_deadline_get_the_default_and_long_ones_are_brought_forward() {
+    let short = Duration::from_millis(50);
+    let config = ServerConfig { default_deadline: short, max_deadline: short, ..ServerConfig::default() };
+    let server = Running::start(config).await;
+    let client = Client::connect(server.address).await.unwrap();
+    assert_eq!(client.call("hold").await.unwrap_err().code(), Code::DeadlineExceeded);
+    assert_eq!(client.with("grpc-timeout", "1H").call("hold").await.unwrap_err().code(), Code::DeadlineExceeded);
+    assert_eq!(client.call("in time").await.unwrap(), "in time");
+}
+
+#[tokio::test]
+async fn a_malformed_deadline_names_its_header() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    for malformed in ["soon", "10s", "123456789m", "-1m"] {
+        let status = client.with("grpc-timeout", malformed).call("x").await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{malformed}");
+        assert_eq!(status.get_details_bad_request().unwrap().field_violations[0].field, "grpc-timeout");
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_stream_too() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let mut stream = client.with("grpc-timeout", "300m").stream("first").await.unwrap();
+    assert_eq!(stream.message().await.unwrap().unwrap(), "first");
+    let ended = tokio::time::timeout(SOON, stream.message()).await.unwrap().unwrap_err();
+    assert_eq!(ended.code(), Code::DeadlineExceeded);
+}
+
+#[tokio::test]
+async fn a_key_gives_the_principal_and_no_key_no_entry() {
+    let mut keys = ApiKeys::default();
+    keys.add("web", &hash_key("secret"), Tenant::new("acme").unwrap(), Role::Writer).unwrap();
+    let server = Running::start(ServerConfig { keys, ..ServerConfig::default() }).await;
+    let client = Client::connect(server.address).await.unwrap();
+    assert_eq!(client.with("authorization", "Bearer secret").call("whoami").await.unwrap(), "web acme writer");
+    assert_eq!(client.with("x-api-key", "secret").call("whoami").await.unwrap(), "web acme writer");
+
+    let without = client.call("whoami").await.unwrap_err();
+    assert_eq!(without.code(), Code::Unauthenticated);
+    assert!(without.message().contains("authorization: Bearer <key>"), "{without}");
+    let wrong = client.with("x-api-key", "Secret").call("whoami").await.unwrap_err();
+    assert_eq!(wrong.code(), Code::Unauthenticated);
+    // A stranger does not learn which methods there are.
+    let unknown = client.call_path("/test.Echo/Nothing", "").await.unwrap_err();
+    assert_eq!(unknown.code(), Code::Unauthenticated);
+
+    let open = health(&client).check(of_service("test.Echo")).await.unwrap();
+    assert_eq!(open.into_inner().status(), ServingStatus::Serving);
+    assert!(reflected_services(&client).await.contains(&"test.Echo".to_owned()));
+}
+
+#[tokio::test]
+async fn without_keys_everybody_is_anonymous() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    assert_eq!(client.call("whoami").await.unwrap(), "anonymous default admin");
+}
+
+#[tokio::test]
+async fn a_call_over_the_limit_is_refused_at_once_with_a_time_to_retry() {
+    let mut server = Running::start(ServerConfig { max_concurrent_requests: 1, ..ServerConfig::default() }).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let first = tokio::spawn({
+        let client = client.clone();
+        async move { client.call("hold").await }
+    });
+    let held = server.next_held().await;
+
+    let refused = client.call("x").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let delay = refused.get_details_retry_info().unwrap().retry_delay.unwrap();
+    assert_eq!(refused.metadata().get(RETRY_PUSHBACK).unwrap(), &delay.as_millis().to_string());
+    assert_eq!(refused.get_details_quota_failure().unwrap().violations.len(), 1);
+    let open = health(&client).check(of_service("")).await.unwrap();
+    assert_eq!(open.into_inner().status(), ServingStatus::Serving);
+
+    held.release.send(()).unwrap();
+    assert_eq!(first.await.unwrap().unwrap(), "released");
+    assert_eq!(client.call("x").await.unwrap(), "x");
+
+    // A stream keeps its place until it ends.
+    let stream = client.stream("x").await.unwrap();
+    assert_eq!(client.call("x").await.unwrap_err().code(), Code::ResourceExhausted);
+    drop(stream);
+    let freed = async { while client.call("x").await.is_err() {} };
+    tokio::time::timeout(SOON, freed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_is_internal_and_the_connection_lives_on() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let panicked = client.call("panic").await.unwrap_err();
+    assert_eq!(panicked.code(), Code::Internal);
+    assert!(!panicked.message().contains("as asked"), "{panicked}");
+
+    let mut stream = client.stream("panic").await.unwrap();
+    assert_eq!(stream.message().await.unwrap().unwrap(), "panic");
+    assert_eq!(stream.message().await.unwrap_err().code(), Code::Internal);
+
+    assert_eq!(client.call("still here").await.unwrap(), "still here");
+}
+
+#[tokio::test]
+async fn an_error_arrives_with_all_its_details() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let status = client.call("missing").await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::NotFound, missing().message()));
+    let resource = status.get_details_resource_info().unwrap();
+    assert_eq!((resource.resource_type.as_str(), resource.resource_name.as_str()), ("collection", "docs"));
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), ("NOT_FOUND", "toller"));
+    assert_eq!(info.metadata, missing().get_details_error_info().unwrap().metadata);
+    assert_eq!(client.call_path("/test.Echo/Nothing", "").await.unwrap_err().code(), Code::Unimplemented);
+    assert_eq!(client.call_path("/nobody.Knows/This", "").await.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_drain_says_so_first_serves_on_then_refuses_and_lets_calls_finish() {
+    let config = ServerConfig {
+        drain_grace: Duration::from_secs(1),
+        drain_timeout: Duration::from_secs(60),
+        ..ServerConfig::default()
+    };
+    let mut server = Running::start(config).await;
+    let address = server.address;
+    let client = Client::connect(address).await.unwrap();
+    let mut whole = health(&client).watch(of_service("")).await.unwrap().into_inner();
+    let mut echo = health(&client).watch(of_service("test.Echo")).await.unwrap().into_inner();
+    assert_eq!(next_health(&mut whole).await.unwrap(), ServingStatus::Serving);
+    assert_eq!(next_health(&mut echo).await.unwrap(), ServingStatus::Serving);
+    let running = tokio::spawn(async move { client.call("hold").await });
+    let held = server.next_held().await;
+
+    server.request_shutdown();
+    assert_eq!(next_health(&mut echo).await.unwrap(), ServingStatus::NotServing);
+    assert_eq!(next_health(&mut whole).await.unwrap(), ServingStatus::NotServing);
+    // Within the grace even new connections are served.
+    let late = Client::connect(address).await.unwrap();
+    assert_eq!(late.call("late").await.unwrap(), "late");
+
+    // Then watches end, which would hold up the drain for ever, and nobody new gets in, while the running call goes on.
+    assert_eq!(next_health(&mut whole).await.unwrap_err().code(), Code::Unavailable);
+    let refused = async { while Client::connect(address).await.is_ok() {} };
+    tokio::time::timeout(SOON, refused).await.unwrap();
+    assert!(!held.cancellation.is_cancelled());
+    held.release.send(()).unwrap();
+    assert_eq!(running.await.unwrap().unwrap(), "released");
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn calls_that_outlast_the_drain_are_cut_off_as_unavailable() {
+    let config = ServerConfig { drain_timeout: Duration::from_millis(50), ..ServerConfig::default() };
+    let mut server = Running::start(config).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let mut stream = client.stream("first").await.unwrap();
+    assert_eq!(stream.message().await.unwrap().unwrap(), "first");
+    let running = tokio::spawn(async move { client.call("hold").await });
+    let held = server.next_held().await;
+
+    server.request_shutdown();
+    assert_eq!(running.await.unwrap().unwrap_err().code(), Code::Unavailable);
+    assert_eq!(stream.message().await.unwrap_err().code(), Code::Unavailable);
+    tokio::time::timeout(SOON, held.gone).await.unwrap().unwrap_err();
+    assert!(held.cancellation.is_cancelled());
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_raises_the_flag() {
+    let mut server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let call = tokio::spawn(async move { client.call("hold").await });
+    let held = server.next_held().await;
+    call.abort();
+    tokio::time::timeout(SOON, held.gone).await.unwrap().unwrap_err();
+    assert!(held.cancellation.is_cancelled());
+}
+
+/// Names of the services that both versions of reflection list.
+async fn reflected_services(client: &Client) -> Vec<String> {
+    use tonic_reflection::pb::{v1, v1alpha};
+    let query = v1::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(v1::server_reflection_request::MessageRequest::ListServices(String::new())),
+    };
+    let mut reflection = v1::server_reflection_client::ServerReflectionClient::with_origin(
+        client.connection.clone(),
+        client.origin.clone(),
+    );
+    let answers = reflection.server_reflection_info(tokio_stream::iter([query])).await.unwrap();
+    let answer = answers.into_inner().message().await.unwrap().unwrap().message_response.unwrap();
+    let v1::server_reflection_response::MessageResponse::ListServicesResponse(list) = answer else {
+        panic!("{answer:?}");
+    };
+    let names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
+
+    let query = v1alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(v1alpha::server_reflection_request::MessageRequest::ListServices(String::new())),
+    };
+    let mut reflection = v1alpha::server_reflection_client::ServerReflectionClient::with_origin(
+        client.connection.clone(),
+        client.origin.clone(),
+    );
+    let answers = reflection.server_reflection_info(tokio_stream::iter([query])).await.unwrap();
+    let answer = answers.into_inner().message().await.unwrap().unwrap().message_response.unwrap();
+    let v1alpha::server_reflection_response::MessageResponse::ListServicesResponse(list) = answer else {
+        panic!("{answer:?}");
+    };
+    for name in ["test.Echo", "grpc.health.v1.Health"] {
+        assert!(names.iter().any(|listed| listed == name), "{names:?}");
+        assert!(list.service.iter().any(|listed| listed.name == name), "{list:?}");
+    }
+    names
+}
+
+#[tokio::test]
+async fn reflection_lists_the_services_in_both_versions() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    reflected_services(&client).await;
+}
