@@ -176,7 +176,8 @@ impl Filter {
     /// Checks size and values: depth and nodes within `limits`, no non-finite number, and order bounds that can be ordered.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] with the path of every fault.
+    /// [`Error::InvalidArgument`] with the path of every fault, in the names of the public contract, such as
+    /// `all_of.filters[0].lt.value`.
     pub fn check(&self, limits: FilterLimits) -> Result<()> {
         let mut violations = Vec::new();
         let mut nodes = 0;
@@ -215,36 +216,53 @@ impl Filter {
                 part.check_below(limits, depth_left - 1, nodes, &below, violations);
             }
         };
+        let name = self.name();
+        let below = |field: &str| crate::error::join_path(path, &format!("{name}.{field}"));
         match self {
-            Self::And(filters) => parts("and", filters),
-            Self::Or(filters) => parts("or", filters),
+            Self::And(filters) | Self::Or(filters) => parts(name, filters),
+            Self::Not(_) if depth_left == 0 => parts(name, &[]),
             Self::Not(filter) => {
-                if depth_left == 0 {
-                    parts("not", &[]);
-                } else {
-                    let below = crate::error::join_path(path, "not");
-                    filter.check_below(limits, depth_left - 1, nodes, &below, violations);
-                }
+                let below = crate::error::join_path(path, name);
+                filter.check_below(limits, depth_left - 1, nodes, &below, violations);
             }
             Self::In(_, values) | Self::Nin(_, values) => {
                 *nodes += values.len();
                 for (index, value) in values.iter().enumerate() {
-                    check_value(value, &crate::error::join_path(path, &format!("values[{index}]")), violations);
+                    check_value(value, || below(&format!("values[{index}]")), violations);
                 }
             }
             Self::Lt(key, bound) | Self::Lte(key, bound) | Self::Gt(key, bound) | Self::Gte(key, bound) => {
-                check_value(bound, &crate::error::join_path(path, "value"), violations);
+                check_value(bound, || below("value"), violations);
                 if !matches!(bound, Value::Int(_) | Value::Double(_) | Value::String(_)) {
                     violations.push(FieldViolation {
-                        field: crate::error::join_path(path, "value"),
+                        field: below("value"),
                         description: format!("an order comparison of {:?} needs a number or a string", key.as_str()),
                     });
                 }
             }
             Self::Eq(_, value) | Self::Ne(_, value) | Self::Contains(_, value) => {
-                check_value(value, &crate::error::join_path(path, "value"), violations);
+                check_value(value, || below("value"), violations);
             }
             Self::Exists(..) => {}
+        }
+    }
+
+    /// Name of the kind, in the spelling of the public contract.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::And(_) => "all_of",
+            Self::Or(_) => "any_of",
+            Self::Not(_) => "negate",
+            Self::Eq(..) => "eq",
+            Self::Ne(..) => "ne",
+            Self::In(..) => "in_values",
+            Self::Nin(..) => "nin_values",
+            Self::Lt(..) => "lt",
+            Self::Lte(..) => "lte",
+            Self::Gt(..) => "gt",
+            Self::Gte(..) => "gte",
+            Self::Exists(..) => "exists",
+            Self::Contains(..) => "contains",
         }
     }
 }
@@ -257,8 +275,8 @@ fn compares(value: Option<&Value>, bound: &Value, wanted: impl Fn(Ordering) -> b
     value.and_then(|value| value.compare(bound)).is_some_and(wanted)
 }
 
-fn check_value(value: &Value, path: &str, violations: &mut Vec<FieldViolation>) {
+fn check_value(value: &Value, path: impl FnOnce() -> String, violations: &mut Vec<FieldViolation>) {
     if let Err((inner, description)) = value.check() {
-        violations.push(FieldViolation { field: crate::error::join_path(path, &inner), description });
+        violations.push(FieldViolation { field: crate::error::join_path(&path(), &inner), description });
     }
 }

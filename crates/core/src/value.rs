@@ -70,7 +70,7 @@ impl Value {
         }
     }
 
-    /// Checks what the type cannot say: doubles are finite and nesting is at most [`MAX_VALUE_DEPTH`].
+    /// Checks what the type cannot say: doubles are finite, keys are not empty, and nesting is at most [`MAX_VALUE_DEPTH`].
     ///
     /// The error is the path inside this value and the fault. O(size of the value).
     pub fn check(&self) -> Result<(), (String, String)> {
@@ -89,6 +89,9 @@ impl Value {
                 item.check_below(depth_left - 1)
                     .map_err(|(path, fault)| (crate::error::join_path(&format!("[{index}]"), &path), fault))
             }),
+            Self::Map(entries) if entries.contains_key("") => {
+                Err((String::new(), "must not have an empty key".to_owned()))
+            }
             Self::Map(entries) => entries.iter().try_for_each(|(key, item)| {
                 item.check_below(depth_left - 1).map_err(|(path, fault)| (crate::error::join_path(key, &path), fault))
             }),
@@ -97,7 +100,7 @@ impl Value {
     }
 }
 
-/// Checks the metadata of a document: finite numbers, bounded depth, no empty key at the top.
+/// Checks the metadata of a document: finite numbers, bounded depth, no empty key.
 ///
 /// # Errors
 /// The path within the metadata, and the fault.

@@ -65,6 +65,15 @@ pub struct Thresholds {
     pub raw_score: Option<f64>,
 }
 
+/// How scores are told and judged.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Scoring {
+    /// How relevance follows from the metric's value.
+    pub relevance: RelevanceFunction,
+    /// Which hits are good enough.
+    pub thresholds: Thresholds,
+}
+
 /// How [`VectorStore::max_marginal_relevance`] chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MmrParams {
@@ -171,22 +180,21 @@ pub trait VectorStore: Send + Sync {
     /// Thresholds are monotone in the score, so that applying them to the best `k` is the same as applying them first.
     ///
     /// # Errors
-    /// As [`Self::search`]; `InvalidArgument` when `relevance` does not apply to the collection's metric.
+    /// As [`Self::search`]; `InvalidArgument` when the relevance function does not apply to the collection's metric.
     async fn similarity(
         &self,
         context: &RequestContext,
         collection: &CollectionName,
         search: VectorSearch<'_>,
-        relevance: RelevanceFunction,
-        thresholds: Thresholds,
+        scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
         let metric = self.params(context, collection).await?.metric;
-        check_relevance(relevance, metric)?;
+        check_relevance(scoring.relevance, metric)?;
         let hits = self.search(context, collection, search).await?;
         Ok(hits
             .into_iter()
-            .map(|hit| scored_document(hit, metric, relevance))
-            .filter(|hit| passes(hit, metric, thresholds))
+            .map(|hit| scored_document(hit, metric, scoring.relevance))
+            .filter(|hit| passes(hit, metric, scoring.thresholds))
             .zip(1..)
             .map(|(hit, rank)| ScoredDocument {
                 sources: vec![SourceScore { source: SIMILARITY_SOURCE.to_owned(), score: hit.score, rank }],
@@ -210,11 +218,10 @@ pub trait VectorStore: Send + Sync {
         vector: &Vector,
         filter: Option<&Filter>,
         params: MmrParams,
-        relevance: RelevanceFunction,
-        thresholds: Thresholds,
+        scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
         let search = VectorSearch { vector, filter, limit: params.fetch_k.max(params.k) };
-        let candidates = self.similarity(context, collection, search, relevance, thresholds).await?;
+        let candidates = self.similarity(context, collection, search, scoring).await?;
         Ok(choose_by_marginal_relevance(candidates, vector, params.k, params.lambda_mult))
     }
 }

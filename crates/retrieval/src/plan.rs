@@ -10,12 +10,13 @@ use toller_core::retriever::{
     DEFAULT_FETCH_K, DEFAULT_K, DEFAULT_LAMBDA_MULT, RetrieverKind, RetrieverName, RetrieverSpec, SearchType,
     VectorStoreRetrieverSpec,
 };
-use toller_core::vector_store::{MmrParams, Thresholds, check_relevance};
+use toller_core::vector_store::{MmrParams, Scoring, Thresholds, check_relevance};
 use toller_core::{Error, RequestContext, Result, Retriever};
 use toller_store::Collections;
+use toller_telemetry::metrics::RetrievalMetrics;
 
 use crate::stored::StoredRetrievers;
-use crate::vector_store::{Choice, VectorStoreRetriever};
+use crate::vector_store::{self, Choice, VectorStoreRetriever};
 
 /// How large a declared retriever may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +40,13 @@ pub struct Planner {
     collections: Arc<Collections>,
     stored: StoredRetrievers,
     limits: PlanLimits,
+    vector_store_metrics: Arc<RetrievalMetrics>,
 }
 
 impl Planner {
     /// A planner over these collections and stored retrievers.
     pub fn new(collections: Arc<Collections>, stored: StoredRetrievers, limits: PlanLimits) -> Self {
-        Self { collections, stored, limits }
+        Self { collections, stored, limits, vector_store_metrics: Arc::new(RetrievalMetrics::new(vector_store::KIND)) }
     }
 
     /// The running form of `spec`, bound to the collections of the context's tenant.
@@ -168,10 +170,16 @@ impl Planner {
             collection,
             search_type: parameters.search_type,
             choice,
-            thresholds: Thresholds { relevance: parameters.score_threshold, raw_score: parameters.raw_score_threshold },
+            scoring: Scoring {
+                relevance: parameters.relevance_fn,
+                thresholds: Thresholds {
+                    relevance: parameters.score_threshold,
+                    raw_score: parameters.raw_score_threshold,
+                },
+            },
             filter: parameters.filter.clone(),
-            relevance: parameters.relevance_fn,
             with_vectors: parameters.with_vectors,
+            metrics: Arc::clone(&self.vector_store_metrics),
         }))
     }
 
@@ -188,13 +196,13 @@ impl Planner {
             }
         }
         if parameters.search_type != SearchType::Mmr {
-            let is_given = [("fetch_k", parameters.fetch_k.is_some()), ("lambda_mult", parameters.lambda_mult.is_some())];
+            let is_given =
+                [("fetch_k", parameters.fetch_k.is_some()), ("lambda_mult", parameters.lambda_mult.is_some())];
             for (field, _) in is_given.into_iter().filter(|(_, given)| *given) {
                 fault(field, format!("is of use with search_type mmr only, not {}", parameters.search_type.as_str()));
             }
         }
-        for (field, value) in
-            [("lambda_mult", parameters.lambda_mult), ("score_threshold", parameters.score_threshold)]
+        for (field, value) in [("lambda_mult", parameters.lambda_mult), ("score_threshold", parameters.score_threshold)]
         {
             if let Some(value) = value.filter(|value| !(0.0..=1.0).contains(value)) {
                 fault(field, format!("must be from 0 to 1, got {value}"));

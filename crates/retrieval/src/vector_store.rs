@@ -3,11 +3,15 @@
 //! Unlike LangChain's, its hits carry scores, its filter cannot be replaced at call time, and thresholds apply to every
 //! search type.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use async_trait::async_trait;
 use toller_core::retriever::SearchType;
-use toller_core::vector_store::{MmrParams, Thresholds, VectorSearch};
-use toller_core::{Filter, Query, RelevanceFunction, RequestContext, Result, Retriever, ScoredDocument};
+use toller_core::vector_store::{MmrParams, Scoring, VectorSearch};
+use toller_core::{Filter, Query, RequestContext, Result, Retriever, ScoredDocument};
 use toller_store::CollectionHandle;
+use toller_telemetry::metrics::RetrievalMetrics;
 use toller_telemetry::spans::{self, RetrievalSpan};
 use tracing::Instrument;
 
@@ -27,11 +31,14 @@ pub struct VectorStoreRetriever {
     pub(crate) collection: CollectionHandle,
     pub(crate) search_type: SearchType,
     pub(crate) choice: Choice,
-    pub(crate) thresholds: Thresholds,
+    pub(crate) scoring: Scoring,
     pub(crate) filter: Option<Filter>,
-    pub(crate) relevance: RelevanceFunction,
     pub(crate) with_vectors: bool,
+    pub(crate) metrics: Arc<RetrievalMetrics>,
 }
+
+/// The kind's name, in the contract's spelling.
+pub(crate) const KIND: &str = "vector_store";
 
 impl VectorStoreRetriever {
     fn k(&self) -> usize {
@@ -66,12 +73,10 @@ impl VectorStoreRetriever {
         let mut hits = match self.choice {
             Choice::Similarity { k } => {
                 let search = VectorSearch { vector: &vector, filter, limit: k };
-                store.similarity(context, name, search, self.relevance, self.thresholds).await?
+                store.similarity(context, name, search, self.scoring).await?
             }
             Choice::Mmr(params) => {
-                store
-                    .max_marginal_relevance(context, name, &vector, filter, params, self.relevance, self.thresholds)
-                    .await?
+                store.max_marginal_relevance(context, name, &vector, filter, params, self.scoring).await?
             }
         };
         if !self.with_vectors {
@@ -88,7 +93,7 @@ impl Retriever for VectorStoreRetriever {
     }
 
     fn kind(&self) -> &'static str {
-        "vector_store"
+        KIND
     }
 
     async fn retrieve(&self, context: &RequestContext, query: &Query) -> Result<Vec<ScoredDocument>> {
@@ -96,7 +101,9 @@ impl Retriever for VectorStoreRetriever {
         if let Query::Text(text) = query {
             spans::record_query(&span, text);
         }
+        let started = Instant::now();
         let result = self.search(context, query).instrument(span.clone()).await;
+        self.metrics.record(started.elapsed(), result.as_ref().map(Vec::len));
         spans::record_result(&span, &result);
         result
     }

@@ -77,7 +77,7 @@ impl CollectionHandle {
     /// again with other documents overwrites nothing: other content gets other ids.
     ///
     /// # Errors
-    /// `InvalidArgument` with `documents[i].id`, `.metadata` or `.vector`, or `request_id`; `FailedPrecondition` of
+    /// `InvalidArgument` with `documents[i].id`, `.metadata` or `.vectors.dense`, or `request_id`; `FailedPrecondition` of
     /// [`guard::embeddings_for_texts`] when a document without vector is among them; what embedding and the store
     /// report; `Internal` when the model gives a vector that is not finite, zero (for cosine) or of another dimension.
     pub async fn add(

@@ -68,10 +68,10 @@ pub(crate) fn check_documents(
             fault("id", format!("\"{id}\" is the id of documents[{earlier}] already; ids in one request must differ"));
         }
         let vector = document.vector.map(|values| check_vector(spec, values)).transpose();
-        let vector = vector.map_err(|description| fault("vector", description)).ok();
+        let vector = vector.map_err(|description| fault("vectors.dense", description)).ok();
         if let (Some(id), Some(vector)) = (id, vector) {
             first_index.entry(id.clone()).or_insert(index);
-            let NewDocument { page_content, metadata, .. } = NewDocument { vector: None, ..document };
+            let NewDocument { page_content, metadata, .. } = document;
             checked.push(CheckedDocument { id, page_content, metadata, vector });
         }
     }

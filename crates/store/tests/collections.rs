@@ -433,11 +433,11 @@ async fn everything_is_checked_before_anything_is_embedded() {
         (vec![with_id(&"i".repeat(1025), "x")], vec!["documents[0].id"]),
         (vec![with_id("a", "x"), text("y"), with_id("a", "z")], vec!["documents[2].id"]),
         (vec![text("x"), bad_metadata(f64::NAN)], vec!["documents[1].metadata.a[1]"]),
-        (vec![with_vector(&[1.0, 2.0])], vec!["documents[0].vector"]),
-        (vec![with_vector(&[1.0, f32::INFINITY, 0.0])], vec!["documents[0].vector"]),
-        (vec![text("x"), with_vector(&[0.0; 3])], vec!["documents[1].vector"]),
-        (vec![with_vector(&[])], vec!["documents[0].vector"]),
-        (vec![with_id("", "x"), with_vector(&[1.0])], vec!["documents[0].id", "documents[1].vector"]),
+        (vec![with_vector(&[1.0, 2.0])], vec!["documents[0].vectors.dense"]),
+        (vec![with_vector(&[1.0, f32::INFINITY, 0.0])], vec!["documents[0].vectors.dense"]),
+        (vec![text("x"), with_vector(&[0.0; 3])], vec!["documents[1].vectors.dense"]),
+        (vec![with_vector(&[])], vec!["documents[0].vectors.dense"]),
+        (vec![with_id("", "x"), with_vector(&[1.0])], vec!["documents[0].id", "documents[1].vectors.dense"]),
     ];
     for (documents, expected) in cases {
         assert_eq!(fields(docs.add(&context(), documents, None).await), expected);

@@ -19,7 +19,7 @@ use toller_core::filter::KeyPath;
 use toller_core::metric::cosine;
 use toller_core::mmr::maximal_marginal_relevance;
 use toller_core::relevance::{cosine_relevance, euclidean_relevance};
-use toller_core::vector_store::{MmrParams, Thresholds, VectorSearch};
+use toller_core::vector_store::{MmrParams, Scoring, VectorSearch};
 use toller_core::{
     CollectionName, Document, DocumentId, Filter, Metadata, Metric, Principal, Record, RelevanceFunction,
     RequestContext, Value, Vector, VectorStore,
@@ -113,11 +113,9 @@ async fn the_memory_store_finds_what_langchains_finds() {
         }
 
         let params = MmrParams { k: case.k, fetch_k: case.fetch_k, lambda_mult: case.lambda_mult };
-        let (function, thresholds) = (RelevanceFunction::Default, Thresholds::default());
-        let chosen = store
-            .max_marginal_relevance(&context, &name, &query, filter.as_ref(), params, function, thresholds)
-            .await
-            .unwrap();
+        let scoring = Scoring::default();
+        let chosen = store.max_marginal_relevance(&context, &name, &query, filter.as_ref(), params, scoring).await;
+        let chosen = chosen.unwrap();
         let chosen: Vec<&str> = chosen.iter().map(|hit| hit.document.id.as_str()).collect();
         // A pool below k gives LangChain fewer than k hits; ours takes at least k candidates.
         if case.fetch_k < case.k {

@@ -185,6 +185,7 @@ impl EmbeddingMetrics {
 }
 
 /// What the forward passes of one model did.
+#[derive(Debug)]
 pub struct BatchMetrics {
     texts: Histogram,
     tokens: Histogram,

@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::vector_store::{
-    MmrParams, ScoredRecord, ScrollPage, Selector, Thresholds, VectorSearch, choose_by_marginal_relevance,
+    MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
 };
 use toller_core::{
-    CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, Record, RelevanceFunction,
-    RequestContext, Result, ScoredDocument, Vector, VectorStore,
+    CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, Record, RequestContext,
+    Result, ScoredDocument, Vector, VectorStore,
 };
 use tracing::{Instrument, Span};
 
@@ -213,11 +213,10 @@ impl VectorStore for TracedVectorStore {
         context: &RequestContext,
         collection: &CollectionName,
         search: VectorSearch<'_>,
-        relevance: RelevanceFunction,
-        thresholds: Thresholds,
+        scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
         let span = spans::store_search(self.inner.backend(), collection.as_str(), search.limit);
-        let call = self.inner.similarity(context, collection, search, relevance, thresholds);
+        let call = self.inner.similarity(context, collection, search, scoring);
         self.measure(StoreOperation::Search, span, call, |hits| Some(hits.len())).await
     }
 
@@ -228,11 +227,10 @@ impl VectorStore for TracedVectorStore {
         vector: &Vector,
         filter: Option<&Filter>,
         params: MmrParams,
-        relevance: RelevanceFunction,
-        thresholds: Thresholds,
+        scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
         let search = VectorSearch { vector, filter, limit: params.fetch_k.max(params.k) };
-        let candidates = self.similarity(context, collection, search, relevance, thresholds).await?;
+        let candidates = self.similarity(context, collection, search, scoring).await?;
         let span = spans::mmr(candidates.len(), params.k, params.lambda_mult);
         Ok(span.in_scope(|| choose_by_marginal_relevance(candidates, vector, params.k, params.lambda_mult)))
     }

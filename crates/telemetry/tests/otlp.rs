@@ -15,10 +15,10 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Runtime;
 use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
-use toller_core::vector_store::{MmrParams, ScoredRecord, ScrollPage, Selector, Thresholds, VectorSearch};
+use toller_core::vector_store::{MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     CollectionName, Document, DocumentId, Durability, EmbeddingRole, Embeddings, Error, Filter, Fingerprint, Metric,
-    Principal, Record, RelevanceFunction, RequestContext, ScoredDocument, Vector, VectorStore,
+    Principal, Record, RequestContext, ScoredDocument, Vector, VectorStore,
 };
 use toller_telemetry::setup::trace_layer;
 use toller_telemetry::spans::{self, RetrievalSpan, RpcServerSpan};
@@ -222,10 +222,7 @@ async fn retrieve() -> Vec<ScoredDocument> {
         let answer = embeddings.embed(&context(), EmbeddingRole::Query, texts).await?;
         let query = vector(&answer[0].vector);
         let params = MmrParams { k: 2, fetch_k: 20, lambda_mult: 0.5 };
-        let relevance = RelevanceFunction::default();
-        store
-            .max_marginal_relevance(&context(), &collection, &query, None, params, relevance, Thresholds::default())
-            .await
+        store.max_marginal_relevance(&context(), &collection, &query, None, params, Scoring::default()).await
     };
     let result = search.instrument(span.clone()).await;
     spans::record_result(&span, &result);

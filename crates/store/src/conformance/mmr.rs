@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use toller_core::vector_store::{MmrParams, Thresholds};
-use toller_core::{Filter, Metric, RelevanceFunction, ScoredDocument, Value, VectorStore};
+use toller_core::vector_store::{MmrParams, Scoring, Thresholds};
+use toller_core::{Filter, Metric, ScoredDocument, Value, VectorStore};
 
 use super::fixture::{Scene, assert_score, key, metadata, record, vector_of};
 
@@ -28,12 +28,8 @@ async fn mmr(
     let params = MmrParams { k, fetch_k, lambda_mult };
     let vector = vector_of(&QUERY);
     let (context, collection) = (&scene.context, &scene.collection);
-    let relevance = RelevanceFunction::Default;
-    scene
-        .store
-        .max_marginal_relevance(context, collection, &vector, filter, params, relevance, thresholds)
-        .await
-        .unwrap()
+    let scoring = Scoring { thresholds, ..Scoring::default() };
+    scene.store.max_marginal_relevance(context, collection, &vector, filter, params, scoring).await.unwrap()
 }
 
 fn ids(hits: &[ScoredDocument]) -> String {

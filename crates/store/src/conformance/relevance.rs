@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toller_core::error::Error;
-use toller_core::vector_store::{Thresholds, VectorSearch};
+use toller_core::vector_store::{Scoring, Thresholds, VectorSearch};
 use toller_core::{Metadata, Metric, RelevanceFunction, ScoredDocument, VectorStore};
 
 use super::fixture::{SCORE_TOLERANCE, Scene, record, vector_of};
@@ -18,7 +18,11 @@ async fn scene_of(store: &Arc<dyn VectorStore>, metric: Metric) -> Scene {
 async fn similarity(scene: &Scene, function: RelevanceFunction, thresholds: Thresholds) -> Vec<ScoredDocument> {
     let vector = vector_of(&[1.0, 0.0]);
     let search = VectorSearch { vector: &vector, filter: None, limit: 10 };
-    scene.store.similarity(&scene.context, &scene.collection, search, function, thresholds).await.unwrap()
+    scene
+        .store
+        .similarity(&scene.context, &scene.collection, search, Scoring { relevance: function, thresholds })
+        .await
+        .unwrap()
 }
 
 fn ids(hits: &[ScoredDocument]) -> Vec<&str> {
@@ -106,8 +110,8 @@ pub async fn a_relevance_function_must_fit_the_metric(store: Arc<dyn VectorStore
         let scene = Scene::named(&format!("{metric}-{function}"), Arc::clone(&store), metric, 2).await;
         let vector = vector_of(&[1.0, 0.0]);
         let search = VectorSearch { vector: &vector, filter: None, limit: 1 };
-        let answer =
-            scene.store.similarity(&scene.context, &scene.collection, search, function, Thresholds::default()).await;
+        let scoring = Scoring { relevance: function, ..Scoring::default() };
+        let answer = scene.store.similarity(&scene.context, &scene.collection, search, scoring).await;
         assert!(matches!(answer, Err(Error::InvalidArgument(_))), "{metric} {function}: {answer:?}");
     }
 }
