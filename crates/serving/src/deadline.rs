@@ -1,7 +1,8 @@
 //! Deadlines: every call has one, absolute from its first moment, and is answered DEADLINE_EXCEEDED when it passes.
 //!
 //! tonic's own server answers CANCELLED when a client's `grpc-timeout` has passed, from outside of all layers. This one is a
-//! little faster, by [`margin`], so that the client learns the truth.
+//! little faster, by [`margin`], so that the client learns the truth. Both look at this one's answer first, so that tonic wins
+//! only when the operating system takes the thread away for longer than the margin at just that moment.
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,13 @@ pub const GRPC_TIMEOUT: &str = "grpc-timeout";
 
 /// Longest lead of our answer over tonic's.
 const MAX_MARGIN: Duration = Duration::from_millis(5);
+
+/// Shortest lead: the resolution of tokio's timers.
+const MIN_MARGIN: Duration = Duration::from_millis(1);
+
+/// When a call arrived, in the request's extensions: deadlines count from there. Set before tonic starts its own timer.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival(pub Instant);
 
 /// When a call's answer stops being of use; in the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +61,16 @@ impl Middleware for Deadlines {
             Ok(timeout) => timeout,
             Err(error) => return status(&error).into_http(),
         };
-        let now = Instant::now();
-        let deadline = timeout.and_then(|timeout| Some((now.checked_add(timeout)?, timeout)));
+        let arrival = request.extensions().get().map_or_else(Instant::now, |Arrival(arrival)| *arrival);
+        let deadline = timeout.and_then(|timeout| Some((arrival.checked_add(timeout)?, timeout)));
         let Some((deadline, timeout)) = deadline else {
             return crate::middleware::call(next, request).await;
         };
         request.extensions_mut().insert(Deadline(deadline));
         let answer_at = deadline.checked_sub(margin(timeout)).unwrap_or(deadline);
+        if Instant::now() >= answer_at {
+            return status(&Error::DeadlineExceeded("before the work began")).into_http();
+        }
         let ending: Ending = Box::pin(async move {
             tokio::time::sleep_until(answer_at.into()).await;
             status(&Error::DeadlineExceeded("before the answer was complete"))
@@ -68,10 +79,10 @@ impl Middleware for Deadlines {
     }
 }
 
-/// How long before a deadline it is answered: a tenth of the timeout, and 5 ms at most. Enough to be ahead of tonic, which
-/// starts its own timer a few microseconds before ours, and little enough for no one to miss.
+/// How long before a deadline it is answered: a tenth of the timeout, at least 1 ms and at most 5 ms, and never more than the
+/// timeout. A call with a timeout of less than 1 ms is answered at once: no timer could tell it apart from a passed one.
 pub fn margin(timeout: Duration) -> Duration {
-    (timeout / 10).min(MAX_MARGIN)
+    (timeout / 10).clamp(MIN_MARGIN, MAX_MARGIN).min(timeout)
 }
 
 /// Reads gRPC's wire format of a timeout: 1 to 8 digits and a unit of `H`, `M`, `S`, `m`, `u` or `n`
@@ -156,7 +167,8 @@ mod tests {
         fn the_margin_is_ahead_but_small(nanoseconds in 0_u64..10_000_000_000_000) {
             let timeout = Duration::from_nanos(nanoseconds);
             prop_assert!(margin(timeout) <= MAX_MARGIN);
-            prop_assert!(margin(timeout) <= timeout / 10);
+            prop_assert!(margin(timeout) <= timeout);
+            prop_assert!(margin(timeout) >= MIN_MARGIN.min(timeout));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use prost::Message;
@@ -18,10 +18,11 @@ use tonic::service::RoutesBuilder;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+use tower::util::{BoxCloneService, MapRequest};
 use tower::{Layer, Service};
 
 use crate::auth::{ApiKeys, Authentication};
-use crate::deadline::Deadlines;
+use crate::deadline::{Arrival, Deadlines};
 use crate::drain::{Drain, Phase, PhaseSwitch};
 use crate::error::Error;
 use crate::limit::ConcurrencyLimit;
@@ -261,8 +262,13 @@ struct Layers {
     drain: Drain,
 }
 
-/// What [`Layers`] make of a service. Named by its outermost layer only.
-type Stacked = tower::util::BoxCloneService<Request<Body>, Response<Body>, Infallible>;
+/// What [`Layers`] make of a service.
+type Stacked = BoxCloneService<Request<Body>, Response<Body>, Infallible>;
+
+fn with_arrival(mut request: Request<Body>) -> Request<Body> {
+    request.extensions_mut().insert(Arrival(Instant::now()));
+    request
+}
 
 impl<S: GrpcService> Layer<S> for Layers {
     type Service = Stacked;
@@ -279,7 +285,8 @@ impl<S: GrpcService> Layer<S> for Layers {
         let service = MiddlewareLayer(self.drain.clone()).layer(service);
         let service = MiddlewareLayer(PanicCatcher).layer(service);
         let service = MiddlewareLayer(Tracing(Arc::clone(&self.metrics))).layer(service);
-        tower::util::BoxCloneService::new(service)
+        let service = MapRequest::new(service, with_arrival);
+        BoxCloneService::new(service)
     }
 }
 

@@ -230,6 +230,7 @@ pub struct Client {
 impl Client {
     pub async fn connect(address: SocketAddr) -> std::io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
         let (sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
         tokio::spawn(connection);
