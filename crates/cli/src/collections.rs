@@ -1,0 +1,324 @@
+//! `toller collections`: make, show, fill and delete collections.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde::Serialize;
+use toller_api::convert::fingerprint_from_message;
+use toller_api::v1;
+use toller_api::v1::collections_create_request::Vectors;
+
+use crate::client::{ServerArgs, block_on};
+use crate::confirm::confirm;
+use crate::error::{Error, Outcome};
+use crate::langchain_import::Import;
+use crate::names::{Durability, Metric, or_dash};
+use crate::output::Output;
+use crate::terminal::say;
+use crate::{json, table};
+
+/// Make, show, fill and delete collections
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  toller collections list
+  toller collections create docs --description \"the user guide\" --label team=search
+  toller collections create images --dimension 512 --metric dot
+  toller collections import notes langchain-dump.json
+  toller collections delete docs --yes")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the collections
+    List {
+        /// Print all fields as one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Make a collection; without --dimension, the server's model embeds its documents
+    Create(Box<Create>),
+    /// Show a collection: what fills it, what its writes survive, how many documents it holds
+    Get {
+        /// Its name
+        name: String,
+        /// Print all fields as one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Delete a collection with all its documents
+    Delete {
+        /// Its name
+        name: String,
+        /// Do not ask first
+        #[arg(long, short)]
+        yes: bool,
+        /// Print the result as a JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Fill a collection with a dump of LangChain's InMemoryVectorStore, texts, metadata and vectors
+    #[command(after_help = "\
+The collection is made when it is missing: with client vectors, in the dump's dimension. Documents with the same ids are
+replaced. The dump does not say which model made its vectors, so queries bring their own vectors too.")]
+    Import {
+        /// Collection
+        name: String,
+        /// File that `InMemoryVectorStore.dump` wrote
+        file: PathBuf,
+        /// Metric of the collection, when it is made; the default is cosine, as in LangChain
+        #[arg(long)]
+        metric: Option<Metric>,
+        /// Print the counts as a JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Its name: ASCII letters, digits, '-', '_' and '.'
+    name: String,
+    /// How vectors are compared; the default is cosine
+    #[arg(long)]
+    metric: Option<Metric>,
+    /// The client brings the vectors, in this dimension
+    #[arg(long, value_name = "N", conflicts_with = "model")]
+    dimension: Option<u32>,
+    /// A model of the server, when it is not the default one
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    description: String,
+    /// A label for yourself; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
+    labels: Vec<(String, String)>,
+    /// Print the collection as a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("must be key=value".to_owned()),
+    }
+}
+
+/// What `list --json` prints.
+#[derive(Debug, Serialize)]
+struct List {
+    collections: Vec<json::Collection>,
+}
+
+/// What `delete --json` prints.
+#[derive(Debug, Serialize)]
+struct Deleted {
+    deleted: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> Outcome {
+    block_on(async {
+        match args.command {
+            Command::List { json, server } => list(json, &server).await,
+            Command::Create(create_args) => create(*create_args).await,
+            Command::Get { name, json, server } => get(name, json, &server).await,
+            Command::Delete { name, yes, json, server } => delete(name, yes, json, &server).await,
+            Command::Import { name, file, metric, json, server } => {
+                let imported = Import { collection: name, file, metric }.run(&server.connect().await?).await?;
+                if json {
+                    let mut output = Output::new();
+                    output.json(&imported)?;
+                    output.flush()?;
+                } else {
+                    say(&imported);
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    })
+}
+
+async fn list(json: bool, server: &ServerArgs) -> Outcome {
+    let request = v1::CollectionsListRequest {};
+    let collections = server.connect().await?.collections().list(request).await?.into_inner().collections;
+    let mut output = Output::new();
+    if json {
+        let collections = collections.into_iter().map(|collection| json::Collection::new(collection, None)).collect();
+        output.json(&List { collections })?;
+    } else if collections.is_empty() {
+        say("no collections; `toller collections create` makes one");
+    } else {
+        let rows = collections.iter().map(|collection| {
+            let fingerprint = collection.fingerprint.clone().unwrap_or_default();
+            let filled_by = if fingerprint.model.is_empty() { fingerprint.provider } else { fingerprint.model };
+            vec![
+                collection.name.clone(),
+                or_dash(Metric::from_message(collection.metric)),
+                fingerprint.dimension.to_string(),
+                filled_by,
+                collection.store.clone(),
+                or_dash(Durability::from_message(collection.durability)),
+                collection.description.clone(),
+            ]
+        });
+        let header = ["name", "metric", "dimension", "vectors from", "store", "durability", "description"];
+        output.line(table::plain(&header, rows.collect(), output.look))?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn create(args: Create) -> Outcome {
+    let json = args.json;
+    let server = args.server.clone();
+    let request = create_request(args)?;
+    let collection = server.connect().await?.collections().create(request).await?.into_inner().collection;
+    let collection = collection.unwrap_or_default();
+    if json {
+        let mut output = Output::new();
+        output.json(&json::Collection::new(collection, None))?;
+        output.flush()?;
+    } else {
+        say(format_args!("made collection \"{}\": {}", collection.name, fingerprint_line(&collection)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create_request(args: Create) -> Result<v1::CollectionsCreateRequest, Error> {
+    let mut labels = BTreeMap::new();
+    for (key, value) in args.labels {
+        if let Some(other) = labels.insert(key.clone(), value) {
+            return Err(Error::Usage(format!("--label {key} is given twice (once as {other:?})")));
+        }
+    }
+    Ok(v1::CollectionsCreateRequest {
+        name: args.name,
+        description: args.description,
+        labels,
+        metric: args.metric.map_or(0, i32::from),
+        vectors: match args.dimension {
+            Some(dimension) => Some(Vectors::Client(v1::ClientVectors { dimension })),
+            None => args.model.map(Vectors::Model),
+        },
+    })
+}
+
+async fn get(name: String, json: bool, server: &ServerArgs) -> Outcome {
+    let mut client = server.connect().await?.collections();
+    let request = v1::CollectionsGetRequest { name: name.clone() };
+    let collection = client.get(request).await?.into_inner().collection.unwrap_or_default();
+    let stats = client.stats(v1::CollectionsStatsRequest { name }).await?.into_inner();
+    let mut output = Output::new();
+    if json {
+        output.json(&json::Collection::new(collection, Some(stats.document_count)))?;
+    } else {
+        let labels: Vec<String> = collection.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        output.line(table::pairs(&[
+            ("name", collection.name.clone()),
+            ("description", collection.description.clone()),
+            ("labels", labels.join(", ")),
+            ("documents", stats.document_count.to_string()),
+            ("metric", or_dash(Metric::from_message(collection.metric))),
+            ("vectors", fingerprint_line(&collection)),
+            ("store", collection.store.clone()),
+            ("durability", durability_line(collection.durability)),
+            ("created", collection.created_at.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ]))?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fingerprint_line(collection: &v1::Collection) -> String {
+    match collection.fingerprint.clone().map(fingerprint_from_message) {
+        Some(Ok(fingerprint)) => fingerprint.to_string(),
+        _ => "-".to_owned(),
+    }
+}
+
+fn durability_line(number: i32) -> String {
+    let durability = Durability::from_message(number);
+    let meaning = match durability {
+        Some(Durability::None) => " (survives an orderly stop of the server, not a crash)",
+        Some(Durability::Process) => " (survives a crash of the server)",
+        Some(Durability::Fsync) => " (survives power loss)",
+        None => "",
+    };
+    format!("{}{meaning}", or_dash(durability))
+}
+
+async fn delete(name: String, yes: bool, json: bool, server: &ServerArgs) -> Outcome {
+    let mut client = server.connect().await?.collections();
+    if !yes {
+        // A name that does not exist is worth no question.
+        let request = v1::CollectionsStatsRequest { name: name.clone() };
+        let count = client.stats(request).await?.into_inner().document_count;
+        if !confirm(&format!("delete collection \"{name}\" with its {count} documents?"), false)? {
+            say("nothing deleted");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    client.delete(v1::CollectionsDeleteRequest { name: name.clone() }).await?;
+    if json {
+        let mut output = Output::new();
+        output.json(&Deleted { deleted: name })?;
+        output.flush()?;
+    } else {
+        say(format_args!("deleted collection \"{name}\""));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Create,
+    }
+
+    fn request(arguments: &[&str]) -> Result<v1::CollectionsCreateRequest, String> {
+        let line = Line::try_parse_from(["create"].iter().chain(arguments)).map_err(|error| error.to_string())?;
+        create_request(line.args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn create_sets_only_what_was_given() {
+        let plain = v1::CollectionsCreateRequest { name: "docs".to_owned(), ..Default::default() };
+        assert_eq!(request(&["docs"]), Ok(plain));
+        let full = request(&["docs", "--metric", "euclidean", "--dimension", "3", "--label", "a=b=c", "--label", "d="]);
+        let full = full.unwrap();
+        assert_eq!(full.metric(), v1::Metric::Euclidean);
+        assert_eq!(full.vectors, Some(Vectors::Client(v1::ClientVectors { dimension: 3 })));
+        assert_eq!(full.labels, BTreeMap::from([("a".into(), "b=c".into()), ("d".into(), String::new())]));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        assert!(request(&["docs", "--label", "a"]).unwrap_err().contains("key=value"));
+        assert!(request(&["docs", "--label", "a=1", "--label", "a=2"]).unwrap_err().contains("given twice"));
+        assert!(request(&["docs", "--dimension", "3", "--model", "m"]).unwrap_err().contains("cannot be used with"));
+    }
+}

@@ -1,0 +1,190 @@
+//! The JSON that commands print with `--json`: field names of the contract, integers and doubles exact, enums in words.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use toller_api::convert::{value_from_message, vector_from_message};
+use toller_api::v1;
+use toller_core::Value;
+
+use crate::names::{Durability, Metric, Pooling};
+
+/// A document.
+#[derive(Debug, Serialize)]
+pub(crate) struct Document {
+    id: String,
+    page_content: String,
+    metadata: BTreeMap<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector: Option<Vec<f32>>,
+}
+
+impl From<v1::Document> for Document {
+    fn from(message: v1::Document) -> Self {
+        Self {
+            id: message.id.unwrap_or_default(),
+            page_content: message.page_content,
+            metadata: metadata(message.metadata),
+            vector: message.vectors.and_then(|vectors| vectors.dense).and_then(elements),
+        }
+    }
+}
+
+/// Typed metadata. A kind of value that this version does not know reads as null.
+pub(crate) fn metadata(entries: BTreeMap<String, v1::Value>) -> BTreeMap<String, Value> {
+    entries.into_iter().map(|(key, value)| (key, value_from_message(value).unwrap_or(Value::Null))).collect()
+}
+
+fn elements(vector: v1::Vector) -> Option<Vec<f32>> {
+    vector_from_message(vector).ok()
+}
+
+/// A hit.
+#[derive(Debug, Serialize)]
+pub(crate) struct Hit {
+    rank: u32,
+    score: f64,
+    relevance: Option<f64>,
+    metric: Option<Metric>,
+    document: Option<Document>,
+    sources: Vec<Source>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector: Option<Vec<f32>>,
+}
+
+/// What one leg said about a hit.
+#[derive(Debug, Serialize)]
+struct Source {
+    source: String,
+    score: f64,
+    rank: u32,
+}
+
+impl From<v1::ScoredDocument> for Hit {
+    fn from(message: v1::ScoredDocument) -> Self {
+        let sources = message.sources.into_iter();
+        Self {
+            rank: message.rank,
+            score: message.score,
+            relevance: message.relevance,
+            metric: Metric::from_message(message.metric),
+            document: message.document.map(Document::from),
+            sources: sources
+                .map(|source| Source { source: source.source, score: source.score, rank: source.rank })
+                .collect(),
+            vector: message.vector.and_then(elements),
+        }
+    }
+}
+
+/// A collection.
+#[derive(Debug, Serialize)]
+pub(crate) struct Collection {
+    name: String,
+    description: String,
+    labels: BTreeMap<String, String>,
+    metric: Option<Metric>,
+    fingerprint: Option<Fingerprint>,
+    store: String,
+    durability: Option<Durability>,
+    created_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document_count: Option<u64>,
+}
+
+impl Collection {
+    /// The JSON of a collection, with the number of its documents where that was asked for.
+    pub(crate) fn new(message: v1::Collection, document_count: Option<u64>) -> Self {
+        Self {
+            name: message.name,
+            description: message.description,
+            labels: message.labels,
+            metric: Metric::from_message(message.metric),
+            fingerprint: message.fingerprint.map(Fingerprint::from),
+            store: message.store,
+            durability: Durability::from_message(message.durability),
+            created_at: message.created_at.map(|moment| moment.to_string()),
+            document_count,
+        }
+    }
+}
+
+/// What fills a collection.
+#[derive(Debug, Serialize)]
+struct Fingerprint {
+    provider: String,
+    model: String,
+    revision: String,
+    dimension: u32,
+    pooling: Option<Pooling>,
+    normalized: bool,
+    query_instruction: String,
+    document_instruction: String,
+    max_tokens: u32,
+    weights_sha256: String,
+}
+
+impl From<v1::Fingerprint> for Fingerprint {
+    fn from(message: v1::Fingerprint) -> Self {
+        Self {
+            provider: message.provider,
+            model: message.model,
+            revision: message.revision,
+            dimension: message.dimension,
+            pooling: Pooling::from_message(message.pooling),
+            normalized: message.normalized,
+            query_instruction: message.query_instruction,
+            document_instruction: message.document_instruction,
+            max_tokens: message.max_tokens,
+            weights_sha256: message.weights_sha256,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use toller_api::convert::{Encoding, metadata_to_message, vector_to_message};
+
+    use super::*;
+
+    /// A hit for tests of what is printed.
+    pub(crate) fn hit(rank: u32, source: &str, text: &str) -> v1::ScoredDocument {
+        let metadata = BTreeMap::from([
+            ("source".to_owned(), Value::from(source)),
+            ("big".to_owned(), Value::Int((1 << 53) + 1)),
+            ("ratio".to_owned(), Value::Double(1.0)),
+        ]);
+        v1::ScoredDocument {
+            document: Some(v1::Document {
+                id: Some(format!("id-{rank}")),
+                page_content: text.to_owned(),
+                metadata: metadata_to_message(&metadata),
+                vectors: None,
+            }),
+            score: 0.875,
+            relevance: Some(0.875),
+            metric: v1::Metric::Cosine.into(),
+            rank,
+            sources: vec![v1::SourceScore { source: "similarity".to_owned(), score: 0.875, rank }],
+            vector: Some(vector_to_message(&[0.1, 1.0], Encoding::Packed)),
+        }
+    }
+
+    #[test]
+    fn hits_keep_types_and_all_fields() {
+        let json = serde_json::to_string(&Hit::from(hit(1, "a.md", "text"))).unwrap();
+        let expected = concat!(
+            r#"{"rank":1,"score":0.875,"relevance":0.875,"metric":"cosine","#,
+            r#""document":{"id":"id-1","page_content":"text","metadata":{"big":9007199254740993,"ratio":1.0,"source":"a.md"}},"#,
+            r#""sources":[{"source":"similarity","score":0.875,"rank":1}],"vector":[0.1,1.0]}"#
+        );
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_fused_hit_has_no_relevance_and_no_metric() {
+        let fused = v1::ScoredDocument { relevance: None, metric: 0, ..hit(1, "a", "b") };
+        let json = serde_json::to_value(Hit::from(fused)).unwrap();
+        assert!(json["relevance"].is_null() && json["metric"].is_null(), "{json}");
+    }
+}

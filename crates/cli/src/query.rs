@@ -1,0 +1,171 @@
+//! `toller query`: one query to a collection or a stored retriever.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use toller_api::convert::filter_to_message;
+use toller_api::v1;
+use toller_core::Filter;
+
+use crate::client::{ServerArgs, block_on};
+use crate::error::Outcome;
+use crate::names::{RelevanceFunction, SearchType};
+use crate::output::Output;
+use crate::terminal::say;
+use crate::{filter, json, table};
+
+/// Search a collection, or run a stored retriever
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  toller query \"how are documents split?\"
+  toller query \"fusion\" -k 10 --search-type mmr --fetch-k 50 --lambda-mult 0.3
+  toller query \"fusion\" --search-type similarity_score_threshold --score-threshold 0.6
+  toller query \"fusion\" --filter '{\"lang\": \"en\", \"year\": {\"$gte\": 2020, \"$lt\": 2025}}'
+  toller query \"fusion\" --retriever docs-mmr --json | jq '.hits[].document.id'
+
+Filters: {\"key\": value} for equality; {\"key\": {\"$op\": value}} with $eq $ne $in $nin $lt $lte $gt $gte $exists
+$contains $not; $and and $or with lists, $not with an object. Several conditions in one object are ANDed, and a dotted
+key is a path. Types never coerce: 1 is not \"1\" (but 1 = 1.0).")]
+pub(crate) struct Args {
+    /// The text to find documents for
+    text: String,
+    /// Collection to search
+    #[arg(long, short, value_name = "NAME", default_value = "docs")]
+    collection: String,
+    /// Run this stored retriever instead of searching a collection
+    #[arg(long, value_name = "NAME", conflicts_with_all = [
+        "collection", "k", "search_type", "fetch_k", "lambda_mult", "score_threshold", "raw_score_threshold",
+        "relevance_fn", "filter", "with_vectors",
+    ])]
+    retriever: Option<String>,
+    /// Most hits; the server's default is 4
+    #[arg(short, long, value_name = "N")]
+    k: Option<u32>,
+    /// How hits are chosen; the server's default is similarity
+    #[arg(long, value_name = "TYPE")]
+    search_type: Option<SearchType>,
+    /// mmr only: candidates to choose from; the server's default is 20
+    #[arg(long, value_name = "N")]
+    fetch_k: Option<u32>,
+    /// mmr only: 1 is pure relevance, 0 is pure diversity; the server's default is 0.5
+    #[arg(long, value_name = "0..1", allow_negative_numbers = true)]
+    lambda_mult: Option<f64>,
+    /// Least relevance, inclusive
+    #[arg(long, value_name = "0..1", allow_negative_numbers = true)]
+    score_threshold: Option<f64>,
+    /// Bound on the metric's own value, inclusive: at least this for cosine and dot, at most this for euclidean
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    raw_score_threshold: Option<f64>,
+    /// How relevance follows from the score, where it is not the metric's own way
+    #[arg(long, value_name = "NAME")]
+    relevance_fn: Option<RelevanceFunction>,
+    /// Which documents take part
+    #[arg(long, value_name = "JSON", value_parser = filter::parse)]
+    filter: Option<Filter>,
+    /// Print hits with all fields as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print the hits' vectors too
+    #[arg(long, requires = "json")]
+    with_vectors: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Answer {
+    hits: Vec<json::Hit>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> Outcome {
+    let hits = block_on(async {
+        let mut retrieval = args.server.connect().await?.retrieval();
+        let query = Some(v1::Query { kind: Some(v1::query::Kind::Text(args.text.clone())) });
+        Ok(match &args.retriever {
+            Some(name) => {
+                let kind = Some(v1::retriever::Kind::Ref(name.clone()));
+                let retriever = Some(v1::Retriever { kind, ..Default::default() });
+                let request = v1::RetrieveRequest { query, retriever, ..Default::default() };
+                retrieval.retrieve(request).await?.into_inner().hits
+            }
+            None => {
+                let request = v1::SearchRequest { query, search: Some(search(&args)), ..Default::default() };
+                retrieval.search(request).await?.into_inner().hits
+            }
+        })
+    })?;
+
+    let mut output = Output::new();
+    if args.json {
+        output.json(&Answer { hits: hits.into_iter().map(json::Hit::from).collect() })?;
+    } else if hits.is_empty() {
+        say("no hits");
+    } else {
+        output.line(table::hits(&hits, output.look))?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Only what was given is set: the defaults, and what may go together, are the server's to say.
+fn search(args: &Args) -> v1::VectorStoreRetriever {
+    v1::VectorStoreRetriever {
+        collection: args.collection.clone(),
+        search_type: args.search_type.map_or(0, i32::from),
+        k: args.k,
+        fetch_k: args.fetch_k,
+        lambda_mult: args.lambda_mult,
+        score_threshold: args.score_threshold,
+        raw_score_threshold: args.raw_score_threshold,
+        filter: args.filter.as_ref().map(filter_to_message),
+        relevance_fn: args.relevance_fn.map_or(0, i32::from),
+        with_vectors: args.with_vectors.then_some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Args, String> {
+        let line = Line::try_parse_from(["query"].iter().chain(arguments));
+        line.map(|line| line.args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_was_not_given_is_absent_and_zero_is_zero() {
+        let plain = search(&parse(&["text"]).unwrap());
+        assert_eq!(plain, v1::VectorStoreRetriever { collection: "docs".to_owned(), ..Default::default() });
+        let zeros = ["text", "-k", "0", "--lambda-mult", "0", "--raw-score-threshold", "-0.5", "--search-type", "mmr"];
+        let zeros = search(&parse(&zeros).unwrap());
+        assert_eq!((zeros.k, zeros.lambda_mult, zeros.raw_score_threshold), (Some(0), Some(0.0), Some(-0.5)));
+        assert_eq!(zeros.search_type(), v1::SearchType::Mmr);
+    }
+
+    #[test]
+    fn a_wrong_filter_is_refused_with_its_path() {
+        let fault = parse(&["text", "--filter", r#"{"year":{"$gt3":1}}"#]).unwrap_err();
+        assert!(fault.contains("year.$gt3: unknown operator"), "{fault}");
+        assert!(parse(&["text", "--filter", r#"{"year":{"$gt":1}}"#]).unwrap().filter.is_some());
+    }
+
+    #[test]
+    fn a_stored_retriever_takes_no_parameters() {
+        assert!(parse(&["text", "--retriever", "r"]).is_ok());
+        for other in [["--collection", "docs"], ["-k", "3"], ["--filter", r#"{"a":1}"#]] {
+            let fault = parse(&["text", "--retriever", "r", other[0], other[1]]).unwrap_err();
+            assert!(fault.contains("cannot be used with"), "{fault}");
+        }
+    }
+}
