@@ -1,5 +1,7 @@
 //! One request in the queue: its sequences, who waits for them, and what has been computed so far.
 
+use std::time::{Duration, Instant};
+
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use toller_core::context::Cancellation;
@@ -15,6 +17,7 @@ pub(super) struct Job {
     pub(super) role: EmbeddingRole,
     /// The request's own span, for links.
     pub(super) span: Span,
+    arrived: Instant,
     context: RequestContext,
     /// Raised when the future that waits is dropped.
     abandoned: Cancellation,
@@ -46,9 +49,22 @@ impl Job {
         let (reply, answer) = oneshot::channel();
         let progress =
             Progress { vectors: vec![Vec::new(); sequences.len()], missing: sequences.len(), reply: Some(reply) };
-        let job =
-            Self { role, span: Span::current(), context, abandoned, sequences, order, progress: Mutex::new(progress) };
+        let job = Self {
+            role,
+            span: Span::current(),
+            arrived: Instant::now(),
+            context,
+            abandoned,
+            sequences,
+            order,
+            progress: Mutex::new(progress),
+        };
         (job, answer)
+    }
+
+    /// How long it has been here.
+    pub(super) fn waited(&self) -> Duration {
+        self.arrived.elapsed()
     }
 
     /// Does anybody still wait for the answer?

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use toller_core::context::Cancellation;
 use toller_core::embeddings::Embedding;
 use toller_core::{EmbeddingRole, Embeddings, Error, Fingerprint, Principal, RequestContext, Result};
+use toller_telemetry::metrics::BatchMetrics;
 
 use crate::error;
 use crate::model::Model;
@@ -50,6 +51,7 @@ pub struct LocalEmbeddings {
     config: EmbedderConfig,
     queue: Arc<Queue>,
     speed: Arc<Speed>,
+    metrics: Arc<BatchMetrics>,
     tokenizing: Arc<Semaphore>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -60,10 +62,11 @@ impl LocalEmbeddings {
     /// # Errors
     /// [`error::Error::Threads`] when the system gives no threads.
     pub fn start(model: Model, config: EmbedderConfig) -> error::Result<Self> {
-        let queue = Arc::new(Queue::new(config.queue_tokens()));
+        let metrics = Arc::new(BatchMetrics::new(&model.fingerprint.model));
+        let queue = Arc::new(Queue::new(config.queue_tokens(), Arc::clone(&metrics)));
         let speed = Arc::new(Speed::default());
         let tokenizing = Arc::new(Semaphore::new(config.workers() * config.threads_per_worker()));
-        let mut embeddings = Self { model, config, queue, speed, tokenizing, workers: Vec::new() };
+        let mut embeddings = Self { model, config, queue, speed, metrics, tokenizing, workers: Vec::new() };
         for number in 0..embeddings.config.workers() {
             // On an error the drop of `embeddings` stops the threads that were started.
             let worker = embeddings.start_worker(number)?;
@@ -92,6 +95,7 @@ impl LocalEmbeddings {
             batch_tokens: self.config.batch_tokens(),
             pool,
             speed: Arc::clone(&self.speed),
+            metrics: Arc::clone(&self.metrics),
         };
         thread::Builder::new()
             .name(format!("embed-{number}"))

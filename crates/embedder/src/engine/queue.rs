@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 use toller_core::{EmbeddingRole, Error};
+use toller_telemetry::metrics::BatchMetrics;
 
 use super::job::Job;
 
@@ -59,6 +60,8 @@ pub(super) struct Queue {
     closed: AtomicBool,
     state: Mutex<State>,
     arrived: Condvar,
+    /// Told of every change of the waiting tokens, under the lock of the state.
+    metrics: Arc<BatchMetrics>,
 }
 
 #[derive(Debug, Default)]
@@ -98,8 +101,8 @@ pub(super) struct Ticket {
 
 impl Queue {
     /// An empty queue for `capacity` tokens.
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, closed: AtomicBool::new(false), state: Mutex::default(), arrived: Condvar::new() }
+    pub(super) fn new(capacity: usize, metrics: Arc<BatchMetrics>) -> Self {
+        Self { capacity, closed: AtomicBool::new(false), state: Mutex::default(), arrived: Condvar::new(), metrics }
     }
 
     /// Reserves room for about `tokens` tokens.
@@ -107,6 +110,7 @@ impl Queue {
         let mut state = self.state.lock();
         state.admit(self.capacity, role, tokens)?;
         state.lane(role).tokens += tokens;
+        self.publish(&state);
         Ok(Reservation { queue: Arc::clone(self), role, tokens })
     }
 
@@ -132,6 +136,7 @@ impl Queue {
                 lane.jobs.push_back(waiting);
             }
         }
+        self.publish(state);
         Ticket { queue: Arc::clone(self), job }
     }
 
@@ -144,6 +149,7 @@ impl Queue {
                 return None;
             }
             if let Some(batch) = state.next_batch(budget) {
+                self.publish(&state);
                 if state.queries.jobs.len() + state.documents.jobs.len() > 0 {
                     self.arrived.notify_one();
                 }
@@ -164,6 +170,7 @@ impl Queue {
                 waiting.job.fail(stopping());
             }
         }
+        self.publish(&state);
         drop(state);
         self.arrived.notify_all();
     }
@@ -175,8 +182,11 @@ impl Queue {
 
     /// Tokens that wait or are reserved.
     pub(super) fn waiting_tokens(&self) -> usize {
-        let state = self.state.lock();
-        state.queries.tokens + state.documents.tokens
+        self.state.lock().tokens()
+    }
+
+    fn publish(&self, state: &State) {
+        self.metrics.set_queued_tokens(state.tokens());
     }
 
     /// Requests that wait with their tokens, not with a mere reservation.
@@ -195,6 +205,10 @@ impl State {
         }
     }
 
+    fn tokens(&self) -> usize {
+        self.queries.tokens + self.documents.tokens
+    }
+
     /// Is there room for `tokens` more of `role`?
     fn admit(&self, capacity: usize, role: EmbeddingRole, tokens: usize) -> Result<(), Full> {
         let documents_part = capacity - capacity / QUERY_PART;
@@ -205,7 +219,7 @@ impl State {
         if lane.tokens == 0 || lane.tokens + tokens <= part {
             Ok(())
         } else {
-            Err(Full { waiting: self.queries.tokens + self.documents.tokens })
+            Err(Full { waiting: self.tokens() })
         }
     }
 
@@ -270,8 +284,9 @@ impl Reservation {
         lane.tokens = lane.tokens.saturating_sub(self.tokens);
         let reserved = std::mem::take(&mut self.tokens);
         let needed = job.tokens_from(0);
-        if needed > reserved {
-            state.admit(queue.capacity, self.role, needed)?;
+        if needed > reserved && let Err(full) = state.admit(queue.capacity, self.role, needed) {
+            queue.publish(&state);
+            return Err(full);
         }
         let ticket = queue.enter(&mut state, job, false);
         drop(state);
@@ -286,6 +301,7 @@ impl Drop for Reservation {
             let mut state = self.queue.state.lock();
             let lane = state.lane(self.role);
             lane.tokens = lane.tokens.saturating_sub(self.tokens);
+            self.queue.publish(&state);
         }
     }
 }
@@ -298,6 +314,7 @@ impl Drop for Ticket {
             && let Some(waiting) = lane.jobs.remove(place)
         {
             lane.tokens = lane.tokens.saturating_sub(waiting.job.tokens_from(waiting.next));
+            self.queue.publish(&state);
         }
     }
 }
@@ -319,6 +336,10 @@ mod tests {
 
     const DOCUMENT: EmbeddingRole = EmbeddingRole::Document;
     const QUERY: EmbeddingRole = EmbeddingRole::Query;
+
+    fn queue_for(capacity: usize) -> Arc<Queue> {
+        Arc::new(Queue::new(capacity, Arc::new(BatchMetrics::new("test"))))
+    }
 
     fn job(role: EmbeddingRole, lengths: &[usize]) -> (Arc<Job>, oneshot::Receiver<Answer>) {
         job_with(role, lengths, RequestContext::new(Principal::anonymous()))
@@ -351,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_bound_leaves_room_for_queries() {
-        let queue = Arc::new(Queue::new(800));
+        let queue = queue_for(800);
         let _documents = submit(&queue, DOCUMENT, &[700]).unwrap();
         assert_eq!(submit(&queue, DOCUMENT, &[1]).unwrap_err(), Full { waiting: 700 });
         let _queries = submit(&queue, QUERY, &[100]).unwrap();
@@ -360,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_queue_waits_alone() {
-        let queue = Arc::new(Queue::new(800));
+        let queue = queue_for(800);
         let large = submit(&queue, DOCUMENT, &[500; 10]).unwrap();
         assert_eq!(queue.waiting_tokens(), 5_000);
         assert!(submit(&queue, DOCUMENT, &[1]).is_err());
@@ -374,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_wrong_estimate_is_corrected() {
-        let queue = Arc::new(Queue::new(800));
+        let queue = queue_for(800);
         let (low, _) = job(DOCUMENT, &[50]);
         let ticket = queue.reserve(DOCUMENT, 5).unwrap().fill(low).unwrap();
         assert_eq!(queue.waiting_tokens(), 50);
@@ -389,7 +410,7 @@ mod tests {
 
     #[test]
     fn queries_go_first_and_documents_get_every_fifth_batch() {
-        let queue = Arc::new(Queue::new(100_000));
+        let queue = queue_for(100_000);
         let mut tickets: Vec<Ticket> = (0..3).map(|_| submit(&queue, DOCUMENT, &[10]).unwrap()).collect();
         tickets.extend((0..10).map(|_| submit(&queue, QUERY, &[10]).unwrap()));
         assert_eq!(roles(&queue, 13, 10), "qqqqdqqqqdqqd");
@@ -398,7 +419,7 @@ mod tests {
 
     #[test]
     fn requests_of_a_class_take_turns() {
-        let queue = Arc::new(Queue::new(100_000));
+        let queue = queue_for(100_000);
         let (large, _large_answer) = job(DOCUMENT, &[10; 4]);
         let (small, _small_answer) = job(DOCUMENT, &[10]);
         let _tickets = [queue.push(Arc::clone(&large), false), queue.push(Arc::clone(&small), false)];
@@ -409,7 +430,7 @@ mod tests {
 
     #[test]
     fn small_requests_share_a_batch_within_the_budget() {
-        let queue = Arc::new(Queue::new(100_000));
+        let queue = queue_for(100_000);
         let _tickets: Vec<Ticket> = (0..5).map(|_| submit(&queue, QUERY, &[10]).unwrap()).collect();
         let batch = queue.take(35).unwrap();
         assert_eq!((batch.pieces.len(), batch.tokens), (3, 30));
@@ -419,7 +440,7 @@ mod tests {
 
     #[test]
     fn who_is_gone_or_late_is_dropped_at_the_door() {
-        let queue = Arc::new(Queue::new(100_000));
+        let queue = queue_for(100_000);
         let context = RequestContext::new(Principal::anonymous());
         let (gone, mut gone_answer) = job_with(QUERY, &[10], context.clone());
         context.cancellation().cancel();
@@ -437,7 +458,7 @@ mod tests {
 
     #[test]
     fn closing_answers_everybody() {
-        let queue = Arc::new(Queue::new(100_000));
+        let queue = queue_for(100_000);
         let (waiting, mut waiting_answer) = job(DOCUMENT, &[10]);
         let _ticket = queue.push(waiting, false);
         queue.close();
@@ -457,7 +478,7 @@ mod tests {
             jobs in prop::collection::vec((any::<bool>(), prop::collection::vec(1_usize..60, 1..12)), 1..12),
             budget in 16_usize..100,
         ) {
-            let queue = Arc::new(Queue::new(1 << 20));
+            let queue = queue_for(1 << 20);
             let mut tickets = Vec::new();
             let mut answers = Vec::new();
             let mut total = 0;

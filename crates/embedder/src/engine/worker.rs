@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rayon::ThreadPool;
 use toller_core::Error;
+use toller_telemetry::metrics::BatchMetrics;
 use toller_telemetry::spans;
 
 use super::queue::{Batch, Piece, Queue, stopping};
@@ -47,6 +48,7 @@ pub(super) struct Worker {
     pub(super) batch_tokens: usize,
     pub(super) pool: ThreadPool,
     pub(super) speed: Arc<Speed>,
+    pub(super) metrics: Arc<BatchMetrics>,
 }
 
 /// Why some pieces have no vectors.
@@ -69,12 +71,16 @@ impl Worker {
         for piece in &batch.pieces {
             spans::link(&span, &piece.job.span);
             spans::link(&piece.job.span, &span);
+            let waited = piece.job.waited();
+            piece.places.clone().for_each(|_| self.metrics.record_wait(waited));
         }
         let _inside = span.enter();
         let started = Instant::now();
         match self.encode(&batch.pieces) {
             Ok(vectors) => {
-                self.speed.record(batch.tokens, started.elapsed().as_secs_f64());
+                let elapsed = started.elapsed();
+                self.speed.record(batch.tokens, elapsed.as_secs_f64());
+                self.metrics.record_batch(texts, batch.tokens, elapsed);
                 deliver(&batch.pieces, vectors);
             }
             Err(Failure::Broken(reason)) if batch.pieces.len() > 1 => {
