@@ -41,11 +41,11 @@ test: binary ## run every test but the long ones
 .PHONY: test-long
 test-long: binary ## run what is marked as long: soak, kill loops, fuzzing
 	TOLLER_TEST_MODEL="$$(scripts/setup-model --minilm)"; export TOLLER_TEST_MODEL; \
-	$(cargo) test $(fast) --workspace --no-fail-fast -- --ignored --skip bge_
+	$(cargo) test $(fast) --workspace --no-fail-fast -- --ignored --skip verify_bge
 
 .PHONY: verify-bge
 verify-bge: ## compare vectors of the real BGE weights with the reference (needs the model hub)
-	$(cargo) test $(fast) --workspace -- --ignored bge_
+	$(cargo) test $(fast) --workspace --test embedder -- --ignored verify_bge --nocapture
 
 .PHONY: bench
 bench: ## run the benchmarks
