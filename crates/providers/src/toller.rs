@@ -111,7 +111,7 @@ impl TollerEmbeddings {
         let wanted = texts.len();
         let message = v1::EmbedDocumentsRequest { texts, ..Default::default() };
         let answer = self.client.clone().embed_documents(self.request(context, message)).await;
-        let answer = answer.map_err(|status| self.error_from_status(&status))?.into_inner();
+        let answer = answer.map_err(|status| self.error_from_status(context, &status))?.into_inner();
         self.check_fingerprint(answer.fingerprint)?;
         if answer.vectors.len() != wanted || answer.usage.len() != wanted {
             return Err(Error::Internal(format!(
@@ -126,7 +126,7 @@ impl TollerEmbeddings {
     async fn embed_query(&self, context: &RequestContext, text: String) -> Result<Embedding> {
         let message = v1::EmbedQueryRequest { text, ..Default::default() };
         let answer = self.client.clone().embed_query(self.request(context, message)).await;
-        let answer = answer.map_err(|status| self.error_from_status(&status))?.into_inner();
+        let answer = answer.map_err(|status| self.error_from_status(context, &status))?.into_inner();
         self.check_fingerprint(answer.fingerprint)?;
         self.embedding(answer.vector.unwrap_or_default(), &answer.usage.unwrap_or_default())
     }
@@ -155,11 +155,18 @@ impl TollerEmbeddings {
     }
 
     /// What the other's status means for our caller, who does not know that there is another.
-    fn error_from_status(&self, status: &Status) -> Error {
+    fn error_from_status(&self, context: &RequestContext, status: &Status) -> Error {
+        const EMBEDDING: &str = "while the text was embedded";
+
         let said = format!("the Embedder service at {}: {}", self.address, status.message());
+        // What has a source was made up on this side: the connection broke, or our own clock ran out.
+        let is_broken = std::error::Error::source(status).is_some();
         match status.code() {
+            Code::Cancelled | Code::Unknown | Code::Internal if is_broken => {
+                context.check(EMBEDDING).err().unwrap_or(Error::Unavailable(said))
+            }
             Code::InvalidArgument => Error::invalid("", status.message()),
-            Code::DeadlineExceeded => Error::DeadlineExceeded("while the text was embedded"),
+            Code::DeadlineExceeded => Error::DeadlineExceeded(EMBEDDING),
             Code::Cancelled => Error::Cancelled,
             Code::ResourceExhausted => Error::ResourceExhausted {
                 what: said,
