@@ -216,11 +216,7 @@ impl State {
             EmbeddingRole::Document => (&self.documents, documents_part),
             EmbeddingRole::Query => (&self.queries, capacity - self.documents.tokens.min(documents_part)),
         };
-        if lane.tokens == 0 || lane.tokens + tokens <= part {
-            Ok(())
-        } else {
-            Err(Full { waiting: self.tokens() })
-        }
+        if lane.tokens == 0 || lane.tokens + tokens <= part { Ok(()) } else { Err(Full { waiting: self.tokens() }) }
     }
 
     fn next_batch(&mut self, budget: usize) -> Option<Batch> {
@@ -284,7 +280,9 @@ impl Reservation {
         lane.tokens = lane.tokens.saturating_sub(self.tokens);
         let reserved = std::mem::take(&mut self.tokens);
         let needed = job.tokens_from(0);
-        if needed > reserved && let Err(full) = state.admit(queue.capacity, self.role, needed) {
+        if needed > reserved
+            && let Err(full) = state.admit(queue.capacity, self.role, needed)
+        {
             queue.publish(&state);
             return Err(full);
         }
