@@ -58,31 +58,55 @@ async fn every_call(client: &Client) -> Vec<(&'static str, Least, Result<(), Sta
     let retriever = || vector_store("best", search_in("docs"));
     let query = || Some(vector_query(&[1.0, 0.0]));
     let vectors = || Some(v1::collections_create_request::Vectors::Client(v1::ClientVectors { dimension: 2 }));
-    call!(Admin, collections.create, v1::CollectionsCreateRequest { name: docs(), vectors: vectors(), ..Default::default() });
+    call!(
+        Admin,
+        collections.create,
+        v1::CollectionsCreateRequest { name: docs(), vectors: vectors(), ..Default::default() }
+    );
     call!(Reader, collections.get, v1::CollectionsGetRequest { name: docs() });
     call!(Reader, collections.list, v1::CollectionsListRequest {});
     call!(Reader, collections.stats, v1::CollectionsStatsRequest { name: docs() });
     call!(Admin, collections.update, v1::CollectionsUpdateRequest { name: docs(), ..Default::default() });
-    call!(Writer, documents.add, v1::DocumentsAddRequest {
-        collection: docs(),
-        documents: vec![point("a", &[1.0, 0.0])],
-        ..Default::default()
-    });
-    call!(Reader, documents.get, v1::DocumentsGetRequest { collection: docs(), ids: vec!["a".into()], ..Default::default() });
+    call!(
+        Writer,
+        documents.add,
+        v1::DocumentsAddRequest { collection: docs(), documents: vec![point("a", &[1.0, 0.0])], ..Default::default() }
+    );
+    call!(
+        Reader,
+        documents.get,
+        v1::DocumentsGetRequest { collection: docs(), ids: vec!["a".into()], ..Default::default() }
+    );
     call!(Reader, documents.list, v1::DocumentsListRequest { collection: docs(), ..Default::default() });
     call!(Reader, documents.count, v1::DocumentsCountRequest { collection: docs(), filter: None });
     call!(Reader, embedder.embed_documents, v1::EmbedDocumentsRequest::default());
     call!(Reader, embedder.embed_query, v1::EmbedQueryRequest::default());
     call!(Reader, embedder.list_models, v1::ListModelsRequest {});
-    call!(Reader, retrieval.search, v1::SearchRequest { query: query(), search: Some(search_in("docs")), ..Default::default() });
-    call!(Reader, retrieval.retrieve, v1::RetrieveRequest { query: query(), retriever: Some(retriever()), ..Default::default() });
-    call!(Reader, retrieval.batch_retrieve, v1::BatchRetrieveRequest { retriever: Some(retriever()), ..Default::default() });
+    call!(
+        Reader,
+        retrieval.search,
+        v1::SearchRequest { query: query(), search: Some(search_in("docs")), ..Default::default() }
+    );
+    call!(
+        Reader,
+        retrieval.retrieve,
+        v1::RetrieveRequest { query: query(), retriever: Some(retriever()), ..Default::default() }
+    );
+    call!(
+        Reader,
+        retrieval.batch_retrieve,
+        v1::BatchRetrieveRequest { retriever: Some(retriever()), ..Default::default() }
+    );
     call!(Admin, retrievers.put, v1::RetrieversPutRequest { retriever: Some(retriever()), expected_version: None });
     call!(Reader, retrievers.get, v1::RetrieversGetRequest { name: "best".to_owned() });
     call!(Reader, retrievers.list, v1::RetrieversListRequest {});
     call!(Reader, retrievers.validate, v1::RetrieversValidateRequest { retriever: Some(retriever()) });
     call!(Admin, retrievers.delete, v1::RetrieversDeleteRequest { name: "best".to_owned() });
-    call!(Writer, documents.delete, v1::DocumentsDeleteRequest { collection: docs(), selector: Some(Selector::All(true)) });
+    call!(
+        Writer,
+        documents.delete,
+        v1::DocumentsDeleteRequest { collection: docs(), selector: Some(Selector::All(true)) }
+    );
     call!(Admin, collections.delete, v1::CollectionsDeleteRequest { name: docs() });
     answers
 }
@@ -176,7 +200,11 @@ async fn tenants_with_the_same_names_never_see_each_other() {
     // Before it has made anything of its own, the other tenant finds nothing at all.
     assert_eq!(list(&umbrella).await, [""; 0]);
     for (call, least, answer) in every_call(&server.client_with_key("another-reader").await).await {
-        if least == Least::Reader && !call.starts_with("embedder") && !call.ends_with("list") && !call.ends_with("validate") {
+        if least == Least::Reader
+            && !call.starts_with("embedder")
+            && !call.ends_with("list")
+            && !call.ends_with("validate")
+        {
             assert_eq!(answer.expect_err(call).code(), Code::NotFound, "{call}");
         }
     }
@@ -184,7 +212,9 @@ async fn tenants_with_the_same_names_never_see_each_other() {
     assert_eq!(umbrella.count("docs").await, 0);
     assert_eq!(retrieve(&umbrella).await.unwrap_err().code(), Code::NotFound);
     umbrella.retrievers().put(put(1)).await.unwrap();
-    umbrella.add("docs", vec![point("shared", &[0.0, 1.0]).with("of", string("umbrella")), point("umbrella", &[0.1, 0.9])]).await;
+    umbrella
+        .add("docs", vec![point("shared", &[0.0, 1.0]).with("of", string("umbrella")), point("umbrella", &[0.1, 0.9])])
+        .await;
     default.create_for_vectors("docs", 3, v1::Metric::Dot).await;
 
     let search = || v1::VectorStoreRetriever { k: Some(100), ..search_in("docs") };
@@ -204,7 +234,11 @@ async fn tenants_with_the_same_names_never_see_each_other() {
     }
     assert_eq!(retrieve(&acme).await.unwrap().into_inner().hits.ids(), ["shared", "acme"]);
     assert_eq!(retrieve(&umbrella).await.unwrap().into_inner().hits.ids(), ["umbrella"]);
-    let foreign = v1::DocumentsGetRequest { collection: "only-acme".to_owned(), ids: vec!["secret".into()], ..Default::default() };
+    let foreign = v1::DocumentsGetRequest {
+        collection: "only-acme".to_owned(),
+        ids: vec!["secret".into()],
+        ..Default::default()
+    };
     expect::not_found("another's collection", umbrella.documents().get(foreign).await, "collection", "only-acme");
 
     // What one deletes, the other keeps; also after a restart.

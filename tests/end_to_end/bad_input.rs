@@ -4,7 +4,6 @@ use std::f64;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper_util::rt::TokioExecutor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -13,7 +12,7 @@ use toller_api::v1::collections_create_request::Vectors;
 use toller_api::v1::documents_delete_request::Selector;
 use toller_api::v1::filter::Kind;
 use toller_tests::PATIENCE;
-use toller_tests::client::Client;
+use toller_tests::client::{Client, plain_http};
 use toller_tests::request::*;
 use toller_tests::server::{Server, Settings};
 use tonic::Code;
@@ -55,7 +54,7 @@ impl World {
     }
 
     /// The server lives, nobody panicked, and everything is as it was.
-    async fn is_unharmed(self) {
+    async fn assert_unharmed(self) {
         assert_eq!(self.contents().await, self.before, "nothing is written by a refused call");
         let list = self.client.collections().list(v1::CollectionsListRequest {}).await.unwrap().into_inner();
         let names: Vec<String> = list.collections.into_iter().map(|collection| collection.name).collect();
@@ -90,8 +89,16 @@ fn bad_filters() -> Vec<(&'static str, v1::Filter, String)> {
         ("an empty name in a key", compare(Kind::Eq, "a..b", int(1)), "filter.eq.key"),
         ("a backslash alone", compare(Kind::Eq, "a\\b", int(1)), "filter.eq.key"),
         ("an empty key that exists", filter(Kind::Exists(v1::Exists::default())), "filter.exists.key"),
-        ("a value of a list", compare_list(Kind::InValues, "n", [int(1), v1::Value::default()]), "filter.in_values.values[1]"),
-        ("infinity in a list", compare_list(Kind::NinValues, "n", [double(f64::INFINITY)]), "filter.nin_values.values[0]"),
+        (
+            "a value of a list",
+            compare_list(Kind::InValues, "n", [int(1), v1::Value::default()]),
+            "filter.in_values.values[1]",
+        ),
+        (
+            "infinity in a list",
+            compare_list(Kind::NinValues, "n", [double(f64::INFINITY)]),
+            "filter.nin_values.values[0]",
+        ),
         ("an order of lists", compare(Kind::Lt, "n", list([int(1)])), "filter.lt.value"),
         ("an order of booleans", compare(Kind::Gte, "n", boolean(true)), "filter.gte.value"),
         (
@@ -158,7 +165,11 @@ async fn bad_collections_are_refused() {
         ("a huge dimension", v1::CollectionsCreateRequest { vectors: dimension(65_537), ..new() }, "client.dimension"),
         ("a long description", v1::CollectionsCreateRequest { description: "x".repeat(4097), ..new() }, "description"),
         ("many labels", v1::CollectionsCreateRequest { labels: labels(65), ..new() }, "labels"),
-        ("a label without a name", v1::CollectionsCreateRequest { labels: [(String::new(), String::new())].into(), ..new() }, "labels"),
+        (
+            "a label without a name",
+            v1::CollectionsCreateRequest { labels: [(String::new(), String::new())].into(), ..new() },
+            "labels",
+        ),
     ] {
         invalid(what, client.create(request).await, field);
     }
@@ -166,8 +177,8 @@ async fn bad_collections_are_refused() {
     let request = v1::CollectionsUpdateRequest { description: Some("x".repeat(4097)), ..update() };
     invalid("a long description", client.update(request).await, "description");
     let request = v1::CollectionsUpdateRequest { labels: Some(v1::Labels { labels: labels(65) }), ..update() };
-    invalid("many labels", client.update(request).await, "labels.labels");
-    world.is_unharmed().await;
+    invalid("many labels", client.update(request).await, "labels");
+    world.assert_unharmed().await;
 }
 
 #[tokio::test]
@@ -199,7 +210,11 @@ async fn bad_documents_are_refused_and_nothing_of_their_request_is_written() {
         ("a long id", point(&"x".repeat(1025), &[1.0, 0.0]), "id"),
         ("an id that stands twice", point("good", &[1.0, 0.0]), "id"),
         ("a long text", document("x", &"x".repeat((1 << 20) + 1)).vector(&[1.0, 0.0]), "page_content"),
-        ("vectors without a vector", v1::Document { vectors: Some(v1::Vectors::default()), ..document("x", "") }, "vectors.dense"),
+        (
+            "vectors without a vector",
+            v1::Document { vectors: Some(v1::Vectors::default()), ..document("x", "") },
+            "vectors.dense",
+        ),
         ("a value without a kind", x(v1::Value::default()), "metadata.x"),
         ("a value without a kind, within", x(list([int(1), map([("k", v1::Value::default())])])), "metadata.x[1].k"),
         ("a null that is none", x(wrong_null), "metadata.x.null_value"),
@@ -228,7 +243,7 @@ async fn bad_documents_are_refused_and_nothing_of_their_request_is_written() {
     invalid_fields("three faults", client.add(add("points", bad)).await, &fields);
     // Zero vectors are a matter of the cosine alone.
     assert_eq!(client.add(add("dots", vec![])).await.unwrap().into_inner().ids, [""; 0]);
-    world.is_unharmed().await;
+    world.assert_unharmed().await;
 }
 
 #[tokio::test]
@@ -254,7 +269,11 @@ async fn bad_reads_and_deletes_of_documents_are_refused() {
         ("a huge page", v1::DocumentsListRequest { page_size: Some(1001), ..list() }, "page_size"),
         ("a token of nobody", v1::DocumentsListRequest { page_token: "???".into(), ..list() }, "page_token"),
         ("a token that is no text", v1::DocumentsListRequest { page_token: "_w".into(), ..list() }, "page_token"),
-        ("vectors of ids", v1::DocumentsListRequest { ids_only: Some(true), with_vectors: Some(true), ..list() }, "with_vectors"),
+        (
+            "vectors of ids",
+            v1::DocumentsListRequest { ids_only: Some(true), with_vectors: Some(true), ..list() },
+            "with_vectors",
+        ),
         ("an unknown encoding", v1::DocumentsListRequest { encoding: -9, ..list() }, "encoding"),
     ] {
         invalid(what, client.list(request).await, field);
@@ -287,7 +306,7 @@ async fn bad_reads_and_deletes_of_documents_are_refused() {
     not_found("Count", client.count(request).await, "collection", "nowhere");
     let request = v1::DocumentsDeleteRequest { collection: nowhere(), selector: Some(Selector::All(true)) };
     not_found("Delete", client.delete(request).await, "collection", "nowhere");
-    world.is_unharmed().await;
+    world.assert_unharmed().await;
 }
 
 /// Searches that must be refused, each with the path of its fault below the search.
@@ -314,8 +333,16 @@ fn bad_searches() -> Vec<(&'static str, v1::VectorStoreRetriever, &'static str)>
         ("threshold -0.1", v1::VectorStoreRetriever { score_threshold: Some(-0.1), ..search() }, "score_threshold"),
         ("threshold 1.1", v1::VectorStoreRetriever { score_threshold: Some(1.1), ..search() }, "score_threshold"),
         ("threshold NaN", v1::VectorStoreRetriever { score_threshold: Some(f64::NAN), ..mmr() }, "score_threshold"),
-        ("raw NaN", v1::VectorStoreRetriever { raw_score_threshold: Some(f64::NAN), ..search() }, "raw_score_threshold"),
-        ("raw infinity", v1::VectorStoreRetriever { raw_score_threshold: Some(f64::INFINITY), ..search() }, "raw_score_threshold"),
+        (
+            "raw NaN",
+            v1::VectorStoreRetriever { raw_score_threshold: Some(f64::NAN), ..search() },
+            "raw_score_threshold",
+        ),
+        (
+            "raw infinity",
+            v1::VectorStoreRetriever { raw_score_threshold: Some(f64::INFINITY), ..search() },
+            "raw_score_threshold",
+        ),
         (
             "a threshold search without one",
             v1::VectorStoreRetriever { search_type: v1::SearchType::SimilarityScoreThreshold.into(), ..search() },
@@ -336,7 +363,8 @@ async fn bad_searches_are_refused() {
     let query = || Some(vector_query(&[1.0, 0.0]));
     let search = |search| v1::SearchRequest { query: query(), search: Some(search), ..Default::default() };
     let retrieve = |retriever| v1::RetrieveRequest { query: query(), retriever: Some(retriever), ..Default::default() };
-    let batch = |queries, retriever| v1::BatchRetrieveRequest { queries, retriever: Some(retriever), ..Default::default() };
+    let batch =
+        |queries, retriever| v1::BatchRetrieveRequest { queries, retriever: Some(retriever), ..Default::default() };
     let good = || vector_store("", search_in("points"));
 
     let mut faults: Vec<(&str, v1::VectorStoreRetriever, String)> = Vec::new();
@@ -382,7 +410,11 @@ async fn bad_searches_are_refused() {
     let queries = vec![vector_query(&[1.0, 0.0]); 101];
     invalid("too many queries", client.batch_retrieve(batch(queries, good())).await, "queries");
 
-    invalid("no search", client.search(v1::SearchRequest { search: None, ..search(search_in("points")) }).await, "search");
+    invalid(
+        "no search",
+        client.search(v1::SearchRequest { search: None, ..search(search_in("points")) }).await,
+        "search",
+    );
     let request = v1::SearchRequest { encoding: 9, ..search(search_in("points")) };
     invalid("an unknown encoding", client.search(request).await, "encoding");
     let tagged = |tags: Vec<String>| v1::Retriever { tags, ..good() };
@@ -419,11 +451,16 @@ async fn bad_searches_are_refused() {
     invalid("Validate", retrievers.validate(v1::RetrieversValidateRequest { retriever: None }).await, "retriever");
 
     not_found("a search", client.search(search(search_in("nowhere"))).await, "collection", "nowhere");
-    not_found("a retrieval", client.retrieve(retrieve(vector_store("", search_in("nowhere")))).await, "collection", "nowhere");
+    not_found(
+        "a retrieval",
+        client.retrieve(retrieve(vector_store("", search_in("nowhere")))).await,
+        "collection",
+        "nowhere",
+    );
     not_found("a reference", client.retrieve(retrieve(reference("", "nowhere"))).await, "retriever", "nowhere");
     let request = v1::RetrieversPutRequest { retriever: Some(reference("x", "nowhere")), expected_version: None };
     not_found("a stored reference", retrievers.put(request).await, "retriever", "nowhere");
-    world.is_unharmed().await;
+    world.assert_unharmed().await;
 }
 
 #[tokio::test]
@@ -444,7 +481,7 @@ async fn bad_texts_to_embed_are_refused() {
     not_found("an unknown model", client.embed_documents(request).await, "model", "nowhere/nothing");
     let request = v1::EmbedQueryRequest { model: model(), ..query(String::new()) };
     not_found("an unknown model", client.embed_query(request).await, "model", "nowhere/nothing");
-    world.is_unharmed().await;
+    world.assert_unharmed().await;
 }
 
 #[tokio::test]
@@ -513,11 +550,10 @@ async fn noise_in_the_place_of_messages_is_answered_with_an_error() {
         "toller.v1.Collections/Create",
         "toller.v1.Embedder/EmbedDocuments",
     ];
-    const ROUNDS: usize = 60;
+    const ROUNDS: usize = 200;
 
     let world = World::new().await;
-    let http: hyper_util::client::legacy::Client<_, Full<Bytes>> =
-        hyper_util::client::legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    let http = plain_http::<Full<Bytes>>();
     let mut noise = Noise(0x746f_6c6c_6572);
     for round in 0..ROUNDS {
         for method in METHODS {
@@ -537,10 +573,12 @@ async fn noise_in_the_place_of_messages_is_answered_with_an_error() {
             let in_headers = answer.headers().get("grpc-status").cloned();
             let trailers = answer.into_body().collect().await.unwrap().trailers().cloned().unwrap_or_default();
             let status = in_headers.or_else(|| trailers.get("grpc-status").cloned()).expect("a status");
-            assert_ne!(status, "0", "{method} takes noise for a message");
+            // Fields that nobody knows make an empty message, and to embed nothing is no mistake.
+            let may_be_empty = method.ends_with("EmbedDocuments");
+            assert!(may_be_empty || status != "0", "{method} takes noise for a message");
         }
     }
-    world.is_unharmed().await;
+    world.assert_unharmed().await;
 }
 
 #[tokio::test]
@@ -569,5 +607,5 @@ async fn noise_in_the_place_of_http_ends_its_connection_alone() {
         assert!(closed.is_ok(), "the server closes what is no HTTP/2: {opening:?}");
         assert_eq!(world.client.count("points").await, 2, "others go on");
     }
-    world.is_unharmed().await;
+    world.assert_unharmed().await;
 }

@@ -26,8 +26,9 @@ fn notes() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     fs::create_dir_all(notes.join("below")).unwrap();
-    let chapters: String =
-        (1..=12).map(|number| format!("# Chapter {number}\n\n{}\n\n", "Retrievers bring back what was shot. ".repeat(8))).collect();
+    let chapters: String = (1..=12)
+        .map(|number| format!("# Chapter {number}\n\n{}\n\n", "Retrievers bring back what was shot. ".repeat(40)))
+        .collect();
     fs::write(notes.join("book.md"), chapters).unwrap();
     fs::write(notes.join("below/plain.txt"), "The toller is the smallest of the retrievers.\n").unwrap();
     fs::write(notes.join("empty.txt"), " \n").unwrap();
@@ -47,7 +48,8 @@ async fn files_are_ingested_and_what_cannot_be_is_listed() {
     assert_eq!((&counts["collection"], &counts["files"]), (&json!("docs"), &json!(2)), "{counts}");
     let chunks = counts["chunks"].as_u64().unwrap();
     assert!(chunks > 12, "{counts}");
-    let skipped: Vec<&str> = counts["skipped"].as_array().unwrap().iter().map(|skip| skip["source"].as_str().unwrap()).collect();
+    let skipped: Vec<&str> =
+        counts["skipped"].as_array().unwrap().iter().map(|skip| skip["source"].as_str().unwrap()).collect();
     for source in ["notes/.hidden.md", "notes/binary.txt", "notes/empty.txt", "notes/latin1.txt", "notes/picture.png"] {
         assert!(skipped.contains(&source), "{source}: {skipped:?}");
         assert!(exit.stderr.contains(source), "{source} is told: {}", exit.stderr);
@@ -117,7 +119,9 @@ async fn a_query_prints_a_table_or_json() {
     let query = async |arguments: &[&str]| command(&server, folder.path(), &[&["query"], arguments].concat()).await;
 
     let exit = query(&["the smallest dog", "-k", "30"]).await.expect(0);
-    for word in ["rank", "score", "relevance", "source", "snippet", "notes/below/plain.txt", "The toller is the smallest"] {
+    for word in
+        ["rank", "score", "relevance", "source", "snippet", "notes/below/plain.txt", "The toller is the smallest"]
+    {
         assert!(exit.stdout.contains(word), "{word} is missing:\n{}", exit.stdout);
     }
     let answer = parsed(&query(&["the smallest dog", "-k", "3", "--json"]).await.expect(0));
@@ -143,7 +147,8 @@ async fn a_query_prints_a_table_or_json() {
     let answer = parsed(&query(&["chapter", "--filter", r#"{"source": "nowhere"}"#, "--json"]).await.expect(0));
     assert_eq!(answer, json!({"hits": []}));
 
-    fs::write(folder.path().join("best.json"), r#"{"name": "best", "vector_store": {"collection": "docs", "k": 1}}"#).unwrap();
+    fs::write(folder.path().join("best.json"), r#"{"name": "best", "vector_store": {"collection": "docs", "k": 1}}"#)
+        .unwrap();
     command(&server, folder.path(), &["retrievers", "put", "best.json"]).await.expect(0);
     let answer = parsed(&query(&["the smallest dog", "--retriever", "best", "--json"]).await.expect(0));
     assert_eq!(answer["hits"].as_array().unwrap().len(), 1);
@@ -182,9 +187,11 @@ async fn errors_are_readable_and_are_exit_codes() {
 async fn collections_are_made_shown_and_deleted() {
     let server = Settings::new().start().await;
     let folder = tempfile::tempdir().unwrap();
-    let collections = async |arguments: &[&str]| command(&server, folder.path(), &[&["collections"], arguments].concat()).await;
+    let collections =
+        async |arguments: &[&str]| command(&server, folder.path(), &[&["collections"], arguments].concat()).await;
     collections(&["create", "docs", "--description", "for people", "--label", "team=search"]).await.expect(0);
-    let made = parsed(&collections(&["create", "points", "--dimension", "2", "--metric", "dot", "--json"]).await.expect(0));
+    let made =
+        parsed(&collections(&["create", "points", "--dimension", "2", "--metric", "dot", "--json"]).await.expect(0));
     assert_eq!((&made["metric"], &made["fingerprint"]["provider"]), (&json!("dot"), &json!("client")), "{made}");
     assert_eq!(made["durability"], "none");
     let exit = collections(&["create", "docs"]).await.expect(1);
@@ -213,11 +220,15 @@ async fn documents_are_counted_listed_read_and_deleted() {
     let documents = (0..5).map(|number| point(&number.to_string(), &[1.0, 0.5]).with("n", int((1 << 53) + number)));
     client.add("points", documents.collect()).await;
     let folder = tempfile::tempdir().unwrap();
-    let documents = async |arguments: &[&str]| command(&server, folder.path(), &[&["documents"], arguments].concat()).await;
+    let documents =
+        async |arguments: &[&str]| command(&server, folder.path(), &[&["documents"], arguments].concat()).await;
 
     assert_eq!(documents(&["count", "points"]).await.expect(0).stdout, "5\n");
     let filter = r#"{"n": {"$gt": 9007199254740993}}"#;
-    assert_eq!(parsed(&documents(&["count", "points", "--filter", filter, "--json"]).await.expect(0)), json!({"count": 3}));
+    assert_eq!(
+        parsed(&documents(&["count", "points", "--filter", filter, "--json"]).await.expect(0)),
+        json!({"count": 3})
+    );
     let listed = parsed(&documents(&["list", "points", "--limit", "2", "--json"]).await.expect(0));
     let ids: Vec<&Value> = listed["documents"].as_array().unwrap().iter().map(|document| &document["id"]).collect();
     assert_eq!(ids, ["0", "1"]);
@@ -240,7 +251,8 @@ async fn retrievers_are_stored_shown_and_checked() {
     let server = Settings::new().without_model().start().await;
     server.client().await.create_for_vectors("points", 2, v1::Metric::Cosine).await;
     let folder = tempfile::tempdir().unwrap();
-    let retrievers = async |arguments: &[&str]| command(&server, folder.path(), &[&["retrievers"], arguments].concat()).await;
+    let retrievers =
+        async |arguments: &[&str]| command(&server, folder.path(), &[&["retrievers"], arguments].concat()).await;
     let declared = json!({
         "name": "best",
         "tags": ["demo"],
@@ -281,15 +293,20 @@ async fn health_is_a_word_and_an_exit_code() {
 
 #[tokio::test]
 async fn a_new_key_opens_a_server_that_has_its_snippet() {
-    let made = run(toller().args(["key", "new", "--name", "web \"front\"", "--tenant", "acme", "--role", "admin"])).await.expect(0);
+    let made = run(toller().args(["key", "new", "--name", "web \"front\"", "--tenant", "acme", "--role", "admin"]))
+        .await
+        .expect(0);
     let (key, snippet) = made.stdout.split_once('\n').unwrap();
     assert!(!snippet.contains(key), "the configuration holds the hash alone");
     let server = Settings::new().without_model().file(snippet).start().await;
     let folder = tempfile::tempdir().unwrap();
     let exit = command(&server, folder.path(), &["collections", "list"]).await.expect(1);
     assert!(exit.stderr.contains("unauthenticated") && exit.stderr.contains("--api-key"), "{}", exit.stderr);
-    command(&server, folder.path(), &["collections", "create", "points", "--dimension", "2", "--api-key", key]).await.expect(0);
-    let exit = run(toller().args(["collections", "list"]).env("TOLLER_SERVER", server.url()).env("TOLLER_API_KEY", key)).await;
+    command(&server, folder.path(), &["collections", "create", "points", "--dimension", "2", "--api-key", key])
+        .await
+        .expect(0);
+    let exit =
+        run(toller().args(["collections", "list"]).env("TOLLER_SERVER", server.url()).env("TOLLER_API_KEY", key)).await;
     assert!(exit.expect(0).stdout.contains("points"));
     let again = run(toller().args(["key", "new", "--name", "x"])).await.expect(0);
     assert_ne!(again.stdout.lines().next(), Some(key));
@@ -302,7 +319,9 @@ async fn help_of_the_server_has_every_setting() {
         assert!(help.contains(&format!("--{}", setting.flag())), "{} has no flag", setting.key);
         assert!(help.contains(&setting.env()), "{} has no variable", setting.key);
     }
-    for command in ["serve", "ingest", "query", "collections", "documents", "retrievers", "model", "health", "key", "spans"] {
+    for command in
+        ["serve", "ingest", "query", "collections", "documents", "retrievers", "model", "health", "key", "spans"]
+    {
         assert!(run(toller().arg("--help")).await.expect(0).stdout.contains(command));
         run(toller().args([command, "--help"])).await.expect(0);
     }
@@ -317,7 +336,9 @@ async fn a_dump_of_langchain_becomes_a_collection() {
         "a": {"id": "a", "vector": [0.6, 0.8], "text": "second", "metadata": {}},
     });
     fs::write(folder.path().join("dump.json"), dump.to_string()).unwrap();
-    let import = async |arguments: &[&str]| command(&server, folder.path(), &[&["collections", "import"], arguments].concat()).await;
+    let import = async |arguments: &[&str]| {
+        command(&server, folder.path(), &[&["collections", "import"], arguments].concat()).await
+    };
     let imported = parsed(&import(&["notes", "dump.json", "--json"]).await.expect(0));
     assert_eq!((&imported["documents"], &imported["created"]), (&json!(2), &json!(true)), "{imported}");
     let client = server.client().await;
@@ -330,7 +351,8 @@ async fn a_dump_of_langchain_becomes_a_collection() {
     import(&["notes", "dump.json"]).await.expect(0);
     assert_eq!(client.count("notes").await, 2, "importing again replaces");
 
-    fs::write(folder.path().join("bad.json"), r#"{"a": {"id": "a", "vector": [NaN], "text": "", "metadata": {}}}"#).unwrap();
+    fs::write(folder.path().join("bad.json"), r#"{"a": {"id": "a", "vector": [NaN], "text": "", "metadata": {}}}"#)
+        .unwrap();
     let exit = import(&["other", "bad.json"]).await.expect(1);
     assert!(exit.stderr.contains("bad.json") && exit.stderr.contains("NaN"), "{}", exit.stderr);
     let exit = import(&["other", "missing.json"]).await.expect(1);
@@ -341,7 +363,8 @@ async fn a_dump_of_langchain_becomes_a_collection() {
 
 #[tokio::test]
 async fn spans_are_received_and_printed() {
-    let mut receiver = toller().args(["spans", "--listen", "127.0.0.1:0", "--name-prefix", "retrieval"]).spawn().unwrap();
+    let mut receiver =
+        toller().args(["spans", "--listen", "127.0.0.1:0", "--name-prefix", "retrieval"]).spawn().unwrap();
     let mut said = BufReader::new(receiver.stderr.take().unwrap()).lines();
     let line = said.next_line().await.unwrap().unwrap();
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
@@ -356,7 +379,9 @@ async fn spans_are_received_and_printed() {
     let output = tokio::time::timeout(toller_tests::PATIENCE, receiver.wait_with_output()).await.unwrap().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let printed = String::from_utf8(output.stdout).unwrap();
-    for word in ["retrieval vector_store", "toller.retriever.kind", "toller.store", "memory", "toller.collection", "points"] {
+    for word in
+        ["retrieval vector_store", "toller.retriever.kind", "toller.store", "memory", "toller.collection", "points"]
+    {
         assert!(printed.contains(word), "{word} is missing:\n{printed}");
     }
     assert!(!printed.contains("toller.v1.Retrieval/Search"), "only the prefix that was asked for:\n{printed}");

@@ -19,7 +19,8 @@ async fn get(client: &Client, name: &str) -> v1::Collection {
 async fn a_collection_says_what_fills_it_and_what_its_writes_survive() {
     let server = Settings::new().start().await;
     let client = server.client().await;
-    let labels: BTreeMap<String, String> = [("team".to_owned(), "search".to_owned()), ("empty".to_owned(), String::new())].into();
+    let labels: BTreeMap<String, String> =
+        [("team".to_owned(), "search".to_owned()), ("empty".to_owned(), String::new())].into();
     let request = v1::CollectionsCreateRequest {
         name: "docs".to_owned(),
         description: "for people".to_owned(),
@@ -66,7 +67,12 @@ async fn names_are_unique_and_can_be_used_again() {
         vectors: Some(v1::collections_create_request::Vectors::Client(v1::ClientVectors { dimension: 3 })),
         ..Default::default()
     };
-    let status = expect::refused_with("same name", client.collections().create(again).await, Code::AlreadyExists, "ALREADY_EXISTS");
+    let status = expect::refused_with(
+        "same name",
+        client.collections().create(again).await,
+        Code::AlreadyExists,
+        "ALREADY_EXISTS",
+    );
     assert!(status.message().contains("points"), "{status:?}");
     assert_eq!(client.count("points").await, 1);
 

@@ -82,13 +82,13 @@ async fn metadata_comes_back_as_it_was_sent() {
         .with("text", string("ünï\u{0}code 👩‍👩‍👧"))
         .with("empty", string(""))
         .with("list", list([null(), list([]), map([("k", int(i64::MIN))])]))
-        .with("map", map([("a.b", string("dot")), ("", boolean(false))]).clone());
+        .with("map", map([("a.b", string("dot")), ("", boolean(false))]));
     // A map's names must not be empty: that one is refused with its path, the rest is kept exactly.
     let answer = client.documents().add(add_request(vec![sent.clone()], None)).await;
     expect::invalid("an empty name in a map", answer, "documents[0].metadata.map");
     let sent = sent.with("map", map([("a.b", string("dot"))]));
     client.add("points", vec![sent.clone()]).await;
-    assert_eq!(client.get("points", &["a"]).await, [sent.clone()]);
+    assert_eq!(client.get("points", &["a"]).await, std::slice::from_ref(&sent));
     assert_eq!(client.all("points").await, [sent]);
 }
 
@@ -122,7 +122,8 @@ async fn get_answers_in_the_order_of_the_question_and_names_what_is_missing() {
 async fn pages_are_right_while_others_write() {
     let (_server, client) = server_with_points().await;
     // Two bytes of UTF-8 come after all ASCII, so the order is that of bytes and not of an alphabet.
-    let mut expected: Vec<String> = (0..25).map(|number| format!("{number:02}")).chain(["Z".into(), "a".into(), "é".into()]).collect();
+    let mut expected: Vec<String> =
+        (0..25).map(|number| format!("{number:02}")).chain(["Z".into(), "a".into(), "é".into()]).collect();
     client.add("points", expected.iter().rev().map(|id| point(id, &[1.0, 0.0])).collect()).await;
     let page = async |token: &str, size: Option<u32>, ids_only: bool| {
         let request = v1::DocumentsListRequest {
@@ -181,7 +182,11 @@ async fn documents_are_deleted_by_ids_by_filter_or_all_and_never_by_leaving_some
     let documents = (0..10).map(|number| point(&number.to_string(), &[1.0, number as f32]).with("n", int(number)));
     client.add("points", documents.collect()).await;
 
-    expect::invalid("no selector", client.documents().delete(v1::DocumentsDeleteRequest { collection: "points".into(), selector: None }).await, "selector");
+    expect::invalid(
+        "no selector",
+        client.documents().delete(v1::DocumentsDeleteRequest { collection: "points".into(), selector: None }).await,
+        "selector",
+    );
     let not_all = v1::DocumentsDeleteRequest { collection: "points".into(), selector: Some(Selector::All(false)) };
     expect::invalid("all = false", client.documents().delete(not_all).await, "all");
     assert_eq!(client.count("points").await, 10);
@@ -191,7 +196,8 @@ async fn documents_are_deleted_by_ids_by_filter_or_all_and_never_by_leaving_some
     assert_eq!(delete(&client, Some(Selector::Filter(compare(Kind::Gte, "n", int(8))))).await.unwrap(), 2);
     assert_eq!(delete(&client, Some(Selector::Filter(combine(Kind::AnyOf, [])))).await.unwrap(), 0);
     assert_eq!(client.all("points").await.ids(), ["0", "3", "4", "5", "6", "7"]);
-    let hits = client.search(vector_query(&[0.0, 1.0]), v1::VectorStoreRetriever { k: Some(100), ..search_in("points") });
+    let hits =
+        client.search(vector_query(&[0.0, 1.0]), v1::VectorStoreRetriever { k: Some(100), ..search_in("points") });
     assert_eq!(hits.await.ids(), ["7", "6", "5", "4", "3", "0"], "what is deleted is not found");
     assert_eq!(delete(&client, Some(Selector::All(true))).await.unwrap(), 6);
     assert_eq!(delete(&client, Some(Selector::All(true))).await.unwrap(), 0);
@@ -201,7 +207,8 @@ async fn documents_are_deleted_by_ids_by_filter_or_all_and_never_by_leaving_some
 #[tokio::test]
 async fn a_retried_write_makes_no_duplicates_also_after_a_restart() {
     let (server, client) = server_with_points().await;
-    let documents = || vec![text_only("one").vector(&[1.0, 0.0]).with("n", int(1)), text_only("two").vector(&[0.0, 1.0])];
+    let documents =
+        || vec![text_only("one").vector(&[1.0, 0.0]).with("n", int(1)), text_only("two").vector(&[0.0, 1.0])];
     let add = async |client: &Client, documents, request_id| {
         client.documents().add(add_request(documents, Some(request_id))).await.unwrap().into_inner().ids
     };
@@ -247,7 +254,11 @@ async fn truncation_is_reported_or_refused_before_anything_is_written() {
     assert_eq!(stored.page_content, long, "the text itself is kept whole");
 
     // The same for the embedder alone; a query's instruction takes its room.
-    let embed = |truncate| v1::EmbedDocumentsRequest { texts: vec![fits.clone(), long.clone()], truncate, ..Default::default() };
+    let embed = |truncate| v1::EmbedDocumentsRequest {
+        texts: vec![fits.clone(), long.clone()],
+        truncate,
+        ..Default::default()
+    };
     expect::invalid("texts", client.embedder().embed_documents(embed(Some(false))).await, "texts[1]");
     let usage = client.embedder().embed_documents(embed(Some(true))).await.unwrap().into_inner().usage;
     assert_eq!(usage.iter().map(|usage| usage.truncated).collect::<Vec<_>>(), [false, true]);

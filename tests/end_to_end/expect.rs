@@ -45,7 +45,8 @@ pub fn refused_with<T>(what: &str, answer: Result<Response<T>, Status>, code: Co
 #[track_caller]
 pub fn not_found<T>(what: &str, answer: Result<Response<T>, Status>, kind: &str, name: &str) {
     let status = refused_with(what, answer, Code::NotFound, "NOT_FOUND");
-    let resource = status.get_details_resource_info().unwrap_or_else(|| panic!("{what} has no ResourceInfo: {status:?}"));
+    let resource =
+        status.get_details_resource_info().unwrap_or_else(|| panic!("{what} has no ResourceInfo: {status:?}"));
     assert_eq!((resource.resource_type.as_str(), resource.resource_name.as_str()), (kind, name), "{what}");
 }
 

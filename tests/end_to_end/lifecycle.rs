@@ -1,7 +1,8 @@
 //! The life of a server: what it leaves and finds again, what keeps it from starting, and how it ends.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tokio::net::TcpStream;
@@ -63,7 +64,14 @@ async fn an_orderly_stop_keeps_everything_for_the_next_run() {
     let everything = async |client: &Client| {
         let hits = client.search(vector_query(&[0.0, 0.0]), search_in("points")).await;
         let found = client.search(text_query("dogs"), search_in("docs")).await;
-        (collections(client).await, retrievers(client).await, client.all("docs").await, client.all("points").await, hits, found)
+        (
+            collections(client).await,
+            retrievers(client).await,
+            client.all("docs").await,
+            client.all("points").await,
+            hits,
+            found,
+        )
     };
     let before = everything(&client).await;
     let server = server.restart().await;
@@ -170,8 +178,13 @@ async fn what_keeps_a_server_from_starting_is_said_with_the_way_out() {
     fs::create_dir(&empty).unwrap();
     let empty = empty.display().to_string();
 
+    let locked = folder.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::set_permissions(&locked, Permissions::from_mode(0o555)).unwrap();
+    let within_locked = locked.join("data").display().to_string();
+
     let without_model = || Settings::new().without_model();
-    let cases: Vec<(&str, Settings, i32, Vec<&str>)> = vec![
+    let mut cases: Vec<(&str, Settings, i32, Vec<&str>)> = vec![
         ("a port in use", without_model().set("server.listen", &port), 1, vec![&port]),
         ("a metrics port in use", without_model().set("telemetry.metrics_listen", &port), 1, vec![&port]),
         ("a file as data folder", without_model().set("data.dir", &in_the_way), 1, vec![&in_the_way, "--data-dir"]),
@@ -183,12 +196,37 @@ async fn what_keeps_a_server_from_starting_is_said_with_the_way_out() {
         ("a key out of range", without_model().file("[limits]\nmax_k = 0"), 2, vec!["limits.max_k", "toller.toml"]),
         ("no TOML", without_model().file("what?"), 2, vec!["toller.toml"]),
         ("a bad flag", without_model().set("limits.max_k", "many"), 2, vec!["limits.max_k", "--limits-max-k"]),
-        ("a bad variable", without_model().variable("TOLLER_LIMITS_MAX_QUERIES", "0"), 2, vec!["limits.max_queries", "TOLLER_LIMITS_MAX_QUERIES"]),
+        (
+            "a bad variable",
+            without_model().variable("TOLLER_LIMITS_MAX_QUERIES", "0"),
+            2,
+            vec!["limits.max_queries", "TOLLER_LIMITS_MAX_QUERIES"],
+        ),
         ("a bad level", without_model().set("telemetry.log_level", "toller=loud"), 2, vec!["toller=loud"]),
-        ("no address of the embedder", Settings::new().unset("embedding.model").set("embedding.provider", "toller"), 2, vec!["embedding.address"]),
-        ("a hash that is none", without_model().file("[[auth.keys]]\nname = \"a\"\nsha256 = \"xyz\"\nrole = \"reader\""), 2, vec!["auth.keys[0]"]),
-        ("a role that is none", without_model().file("[[auth.keys]]\nname = \"a\"\nsha256 = \"00\"\nrole = \"king\""), 2, vec!["king", "toller.toml"]),
+        (
+            "no address of the embedder",
+            Settings::new().unset("embedding.model").set("embedding.provider", "toller"),
+            2,
+            vec!["embedding.address"],
+        ),
+        (
+            "a hash that is none",
+            without_model().file("[[auth.keys]]\nname = \"a\"\nsha256 = \"xyz\"\nrole = \"reader\""),
+            2,
+            vec!["auth.keys[0]"],
+        ),
+        (
+            "a role that is none",
+            without_model().file("[[auth.keys]]\nname = \"a\"\nsha256 = \"00\"\nrole = \"king\""),
+            2,
+            vec!["king", "toller.toml"],
+        ),
     ];
+    // Root may write everywhere, and then there is nothing to refuse.
+    if fs::create_dir(locked.join("probe")).is_err() {
+        let settings = without_model().set("data.dir", &within_locked);
+        cases.push(("a data folder without rights", settings, 1, vec![&within_locked, "--data-dir"]));
+    }
     for (what, settings, code, words) in cases {
         let exit = settings.run().await;
         assert_eq!(exit.code, Some(code), "{what}: {}", exit.stderr);
@@ -234,11 +272,8 @@ async fn another_model_is_refused_for_texts_and_all_else_works() {
     };
     let answer = client.documents().add(add).await;
     refused.push(expect::refused_with("a text to write", answer, Code::FailedPrecondition, "FINGERPRINT_MISMATCH"));
-    let search = v1::SearchRequest {
-        query: Some(text_query("one")),
-        search: Some(search_in("docs")),
-        ..Default::default()
-    };
+    let search =
+        v1::SearchRequest { query: Some(text_query("one")), search: Some(search_in("docs")), ..Default::default() };
     let answer = client.retrieval().search(search).await;
     refused.push(expect::refused_with("a text to find", answer, Code::FailedPrecondition, "FINGERPRINT_MISMATCH"));
     for status in refused {
@@ -263,11 +298,8 @@ async fn another_model_is_refused_for_texts_and_all_else_works() {
     let without_model = settings.without_model();
     server.stop().await.expect(0);
     let server = without_model.start().await;
-    let search = v1::SearchRequest {
-        query: Some(text_query("one")),
-        search: Some(search_in("docs")),
-        ..Default::default()
-    };
+    let search =
+        v1::SearchRequest { query: Some(text_query("one")), search: Some(search_in("docs")), ..Default::default() };
     let answer = server.client().await.retrieval().search(search).await;
     expect::refused_with("a text without a model", answer, Code::FailedPrecondition, "NO_EMBEDDING_MODEL");
 }
@@ -276,7 +308,9 @@ async fn another_model_is_refused_for_texts_and_all_else_works() {
 fn long_call(client: &Client) -> JoinHandle<Result<Response<v1::EmbedDocumentsResponse>, Status>> {
     let texts = vec!["word ".repeat(500); 400];
     let mut embedder = client.embedder();
-    tokio::spawn(async move { embedder.embed_documents(v1::EmbedDocumentsRequest { texts, ..Default::default() }).await })
+    tokio::spawn(
+        async move { embedder.embed_documents(v1::EmbedDocumentsRequest { texts, ..Default::default() }).await },
+    )
 }
 
 #[tokio::test]
@@ -312,6 +346,20 @@ async fn a_drain_lets_running_calls_finish_and_takes_no_new_ones() {
 }
 
 #[tokio::test]
+async fn within_the_grace_of_a_drain_late_callers_are_still_answered() {
+    let server = Settings::new().without_model().set("server.drain_grace_ms", "600000").start().await;
+    let client = server.client().await;
+    let mut watch = client.health().watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    server.signal("TERM");
+    let status = timeout(PATIENCE, watch.message()).await.expect("the health changes").unwrap().unwrap();
+    assert_eq!(status.status(), ServingStatus::NotServing);
+    // One that has not heard of it yet comes with a new connection.
+    assert_eq!(collections(&server.client().await).await, []);
+    server.kill().await;
+}
+
+#[tokio::test]
 async fn a_drain_ends_at_its_time_limit_whatever_runs() {
     let mut server = Settings::new()
         .set("telemetry.metrics_listen", "127.0.0.1:0")
@@ -327,6 +375,9 @@ async fn a_drain_ends_at_its_time_limit_whatever_runs() {
     let settings = server.settings.clone();
     server.ended().await.expect(0);
     let status = timeout(PATIENCE, running).await.unwrap().unwrap().expect_err("the call is cut off");
-    assert!(matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown | Code::Internal), "{status:?}");
+    assert!(
+        matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown | Code::Internal),
+        "{status:?}"
+    );
     assert_eq!(collections(&settings.start().await.client().await).await.len(), 1, "the data is saved all the same");
 }

@@ -36,7 +36,14 @@ async fn health_answers_for_the_server_and_for_each_service() {
         let request = HealthCheckRequest { service: service.to_owned() };
         client.health().check(request).await.map(|answer| answer.into_inner().status())
     };
-    for service in ["", "toller.v1.Collections", "toller.v1.Documents", "toller.v1.Embedder", "toller.v1.Retrieval", "toller.v1.Retrievers"] {
+    for service in [
+        "",
+        "toller.v1.Collections",
+        "toller.v1.Documents",
+        "toller.v1.Embedder",
+        "toller.v1.Retrieval",
+        "toller.v1.Retrievers",
+    ] {
         assert_eq!(check(service).await.unwrap(), ServingStatus::Serving, "{service:?}");
     }
     for service in ["toller.v1.Operations", "nobody"] {
@@ -73,8 +80,11 @@ macro_rules! reflect {
         let mut files = Vec::new();
         for name in names.iter().filter(|name| name.starts_with("toller")) {
             let request = tokio_stream::once(ask(MessageRequest::FileContainingSymbol(name.clone())));
-            let answer = client.server_reflection_info(request).await.unwrap().into_inner().next().await.unwrap().unwrap();
-            let Some(MessageResponse::FileDescriptorResponse(file)) = answer.message_response else { panic!("{answer:?}") };
+            let answer =
+                client.server_reflection_info(request).await.unwrap().into_inner().next().await.unwrap().unwrap();
+            let Some(MessageResponse::FileDescriptorResponse(file)) = answer.message_response else {
+                panic!("{answer:?}")
+            };
             files.extend(file.file_descriptor_proto);
         }
         (names, services_of(files))
@@ -153,7 +163,8 @@ async fn a_deadline_that_passes_is_answered_as_such_and_at_once() {
 
 #[tokio::test]
 async fn the_server_gives_calls_a_deadline_where_they_have_none_or_too_late_a_one() {
-    let server = Settings::new().set("limits.default_deadline_ms", "5").set("limits.max_deadline_ms", "10").start().await;
+    let server =
+        Settings::new().set("limits.default_deadline_ms", "5").set("limits.max_deadline_ms", "10").start().await;
     let mut client = embedder_without_clock(server.address);
     let answer = client.embed_documents(long_request()).await;
     expect::refused_with("no deadline", answer, Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
@@ -248,7 +259,11 @@ async fn messages_travel_compressed_where_both_sides_want_it() {
     for (encoding, name) in [(CompressionEncoding::Gzip, "gzip"), (CompressionEncoding::Zstd, "zstd")] {
         let mut documents = client.documents().send_compressed(encoding).accept_compressed(encoding);
         let document = document(name, &text).vector(&[1.0, 0.0]);
-        let add = v1::DocumentsAddRequest { collection: "points".to_owned(), documents: vec![document.clone()], ..Default::default() };
+        let add = v1::DocumentsAddRequest {
+            collection: "points".to_owned(),
+            documents: vec![document.clone()],
+            ..Default::default()
+        };
         documents.add(add).await.unwrap();
         let get = v1::DocumentsGetRequest {
             collection: "points".to_owned(),

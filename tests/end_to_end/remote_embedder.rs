@@ -75,11 +75,8 @@ async fn a_dead_embedder_is_unavailable_within_the_deadline_and_is_found_again()
     client.add("docs", vec![document("a", "one")]).await;
     embedder.kill().await;
 
-    let search = v1::SearchRequest {
-        query: Some(text_query("one")),
-        search: Some(search_in("docs")),
-        ..Default::default()
-    };
+    let search =
+        v1::SearchRequest { query: Some(text_query("one")), search: Some(search_in("docs")), ..Default::default() };
     let started = Instant::now();
     let mut request = Request::new(search);
     request.set_timeout(Duration::from_secs(10));
@@ -174,7 +171,11 @@ async fn an_embedder_that_wants_a_key_gets_one() {
     let embedder = Settings::new().file(&keys).start().await;
     let without = remote(Settings::new(), &embedder.url());
     let exit = without.run().await.expect(1);
-    assert!(exit.stderr.contains(&embedder.url()) && exit.stderr.to_lowercase().contains("unauthenticated"), "{}", exit.stderr);
+    assert!(
+        exit.stderr.contains(&embedder.url()) && exit.stderr.to_lowercase().contains("unauthenticated"),
+        "{}",
+        exit.stderr
+    );
     let gateway = without.set("embedding.api_key", "the-key").start().await;
     gateway.client().await.embed_query("one").await;
     let log = gateway.stop().await.expect(0).stderr;

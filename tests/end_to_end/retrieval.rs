@@ -44,9 +44,7 @@ async fn texts_find_the_most_similar_texts_with_exact_scores() {
             .all("docs")
             .await
             .iter()
-            .map(|document| {
-                (document.id_text().to_owned(), Metric::Cosine.score(&query_vector, &document.elements()))
-            })
+            .map(|document| (document.id_text().to_owned(), Metric::Cosine.score(&query_vector, &document.elements())))
             .collect();
         expected.sort_by(|left, right| right.1.total_cmp(&left.1));
 
@@ -106,7 +104,10 @@ async fn every_metric_gives_its_value_and_its_relevance() {
     let sigmoid = |value: f64| 1.0 / (1.0 + (-value).exp());
     // With query (1, 0): in order, the raw value, the default relevance.
     let cases = [
-        (v1::Metric::Cosine, vec![("along", 1.0, 1.0), ("near", 0.6, 0.6), ("across", 0.0, 0.0), ("against", -1.0, 0.0)]),
+        (
+            v1::Metric::Cosine,
+            vec![("along", 1.0, 1.0), ("near", 0.6, 0.6), ("across", 0.0, 0.0), ("against", -1.0, 0.0)],
+        ),
         (v1::Metric::Dot, vec![("near", 3.0, 1.0), ("along", 0.5, 0.5), ("across", 0.0, 0.0), ("against", -1.0, 0.0)]),
         (
             v1::Metric::Euclidean,
@@ -196,14 +197,15 @@ async fn marginal_relevance_picks_what_is_new_and_carries_both_scores() {
     let points = [("a", [1.0, 0.1]), ("b", [1.0, 0.11]), ("c", [0.2, 1.0]), ("d", [1.0, 0.9]), ("e", [-1.0, 0.2])];
     let query = [1.0, 0.3];
     let (_server, client) = server_with_points(v1::Metric::Cosine, &points).await;
-    let by_similarity = client.search(vector_query(&query), v1::VectorStoreRetriever {
-        k: Some(5),
-        with_vectors: Some(true),
-        ..search_in("points")
-    });
+    let by_similarity = client.search(
+        vector_query(&query),
+        v1::VectorStoreRetriever { k: Some(5), with_vectors: Some(true), ..search_in("points") },
+    );
     let by_similarity = by_similarity.await;
 
-    for (k, fetch_k, lambda) in [(3, 5, 0.3), (5, 5, 0.5), (2, 5, 0.0), (5, 1, 0.5), (3, 3, 1.0), (1, 4, 0.5), (3, 4, 0.7)] {
+    for (k, fetch_k, lambda) in
+        [(3, 5, 0.3), (5, 5, 0.5), (2, 5, 0.0), (5, 1, 0.5), (3, 3, 1.0), (1, 4, 0.5), (3, 4, 0.7)]
+    {
         let hits = client.search(vector_query(&query), mmr_in("points", k, fetch_k, lambda)).await;
         let pool = &by_similarity[..(k.max(fetch_k) as usize).min(points.len())];
         let vectors: Vec<Vec<f32>> = pool.iter().map(|hit| elements(hit.vector.as_ref().unwrap())).collect();
@@ -225,7 +227,9 @@ async fn marginal_relevance_picks_what_is_new_and_carries_both_scores() {
     // By hand: after the most similar one its twin is nearly worthless, so the next is d and not b.
     let hits = client.search(vector_query(&[1.0, 0.1]), mmr_in("points", 2, 5, 0.5)).await;
     assert_eq!(hits.ids()[0], "a");
-    assert!(!client.search(vector_query(&[1.0, 0.1]), mmr_in("points", 2, 5, 0.3)).await.ids().contains(&"b".to_owned()));
+    assert!(
+        !client.search(vector_query(&[1.0, 0.1]), mmr_in("points", 2, 5, 0.3)).await.ids().contains(&"b".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -235,7 +239,10 @@ async fn every_filter_operator_decides_before_scoring() {
     client.create_for_vectors("points", 2, v1::Metric::Cosine).await;
     let author = |name: &str| map([("name", string(name)), ("a.b", int(7))]);
     let documents = vec![
-        point("int", &[1.0, 0.0]).with("x", int(1)).with("author", author("ada")).with("tags", list([string("red"), int(1)])),
+        point("int", &[1.0, 0.0])
+            .with("x", int(1))
+            .with("author", author("ada"))
+            .with("tags", list([string("red"), int(1)])),
         point("double", &[1.0, 0.1]).with("x", double(1.5)).with("author", author("bob")),
         point("whole", &[1.0, 0.2]).with("x", double(2.0)).with("tags", list([])),
         point("text", &[1.0, 0.3]).with("x", string("1")).with("title", string("straße am fluss")),
@@ -253,10 +260,18 @@ async fn every_filter_operator_decides_before_scoring() {
         ("eq bool is not 1", compare(Kind::Eq, "x", boolean(true)), vec!["flag"]),
         ("eq null is not missing", compare(Kind::Eq, "x", null()), vec!["null"]),
         ("eq list", compare(Kind::Eq, "tags", list([])), vec!["whole"]),
-        ("ne matches a missing key", compare(Kind::Ne, "x", int(1)), vec!["double", "whole", "text", "flag", "null", "none"]),
+        (
+            "ne matches a missing key",
+            compare(Kind::Ne, "x", int(1)),
+            vec!["double", "whole", "text", "flag", "null", "none"],
+        ),
         ("in", compare_list(Kind::InValues, "x", [int(1), string("1"), null()]), vec!["int", "text", "null"]),
         ("in nothing", compare_list(Kind::InValues, "x", []), vec![]),
-        ("nin", compare_list(Kind::NinValues, "x", [int(1), string("1"), null()]), vec!["double", "whole", "flag", "none"]),
+        (
+            "nin",
+            compare_list(Kind::NinValues, "x", [int(1), string("1"), null()]),
+            vec!["double", "whole", "flag", "none"],
+        ),
         ("nin nothing", compare_list(Kind::NinValues, "x", []), all.to_vec()),
         ("lt", compare(Kind::Lt, "x", double(1.5)), vec!["int"]),
         ("lte", compare(Kind::Lte, "x", double(1.5)), vec!["int", "double"]),
@@ -271,9 +286,17 @@ async fn every_filter_operator_decides_before_scoring() {
         ("path", compare(Kind::Eq, "author.name", string("ada")), vec!["int"]),
         ("escaped dot", compare(Kind::Eq, "author.a\\.b", int(7)), vec!["int", "double"]),
         ("negate", negate(compare(Kind::Gt, "x", int(0))), vec!["text", "flag", "null", "none"]),
-        ("all of", combine(Kind::AllOf, [compare(Kind::Gte, "x", int(1)), compare(Kind::Lt, "x", int(2))]), vec!["int", "double"]),
+        (
+            "all of",
+            combine(Kind::AllOf, [compare(Kind::Gte, "x", int(1)), compare(Kind::Lt, "x", int(2))]),
+            vec!["int", "double"],
+        ),
         ("all of nothing", combine(Kind::AllOf, []), all.to_vec()),
-        ("any of", combine(Kind::AnyOf, [compare(Kind::Eq, "x", int(1)), compare(Kind::Eq, "x", null())]), vec!["int", "null"]),
+        (
+            "any of",
+            combine(Kind::AnyOf, [compare(Kind::Eq, "x", int(1)), compare(Kind::Eq, "x", null())]),
+            vec!["int", "null"],
+        ),
         ("any of nothing", combine(Kind::AnyOf, []), vec![]),
     ];
     for (name, filter, expected) in cases {

@@ -8,7 +8,11 @@ use tonic::{Code, Status};
 
 use crate::expect;
 
-async fn put(client: &Client, retriever: v1::Retriever, expected_version: Option<u64>) -> Result<v1::StoredRetriever, Status> {
+async fn put(
+    client: &Client,
+    retriever: v1::Retriever,
+    expected_version: Option<u64>,
+) -> Result<v1::StoredRetriever, Status> {
     let request = v1::RetrieversPutRequest { retriever: Some(retriever), expected_version };
     Ok(client.retrievers().put(request).await?.into_inner().stored.unwrap())
 }
@@ -45,7 +49,12 @@ async fn what_was_put_comes_back_until_it_is_deleted() {
     let delete = || v1::RetrieversDeleteRequest { name: "best".to_owned() };
     client.retrievers().delete(delete()).await.unwrap();
     assert_eq!(names(&client).await, ["another"]);
-    expect::not_found("get after delete", client.retrievers().get(v1::RetrieversGetRequest { name: "best".into() }).await, "retriever", "best");
+    expect::not_found(
+        "get after delete",
+        client.retrievers().get(v1::RetrieversGetRequest { name: "best".into() }).await,
+        "retriever",
+        "best",
+    );
     expect::not_found("delete after delete", client.retrievers().delete(delete()).await, "retriever", "best");
 }
 
@@ -61,7 +70,11 @@ async fn a_put_can_be_bound_to_the_version_that_was_read() {
     assert_eq!(put(&client, declared(2), Some(0)).await.unwrap_err().code(), Code::Aborted, "there is one");
     let second = put(&client, declared(2), Some(first.version)).await.unwrap();
     assert_ne!(second.version, first.version);
-    assert_eq!(put(&client, declared(3), Some(first.version)).await.unwrap_err().code(), Code::Aborted, "it has changed");
+    assert_eq!(
+        put(&client, declared(3), Some(first.version)).await.unwrap_err().code(),
+        Code::Aborted,
+        "it has changed"
+    );
     assert_eq!(get(&client, "best").await.unwrap(), second);
     let third = put(&client, declared(3), None).await.unwrap();
     assert_eq!(get(&client, "best").await.unwrap().version, third.version);
@@ -73,7 +86,9 @@ async fn references_follow_changes_and_never_lead_back() {
     let client = server.client().await;
     client.create_for_vectors("points", 2, v1::Metric::Cosine).await;
     client.add("points", vec![point("a", &[1.0, 0.0]), point("b", &[0.0, 1.0])]).await;
-    put(&client, vector_store("inner", v1::VectorStoreRetriever { k: Some(1), ..search_in("points") }), None).await.unwrap();
+    put(&client, vector_store("inner", v1::VectorStoreRetriever { k: Some(1), ..search_in("points") }), None)
+        .await
+        .unwrap();
     put(&client, reference("outer", "inner"), None).await.unwrap();
 
     let hits = async || {

@@ -214,7 +214,8 @@ async fn a_caller_that_does_not_sample_leaves_no_span() {
     let collector = Collector::grpc().await;
     let server = collector.settings().start().await;
     let client = server.client().await;
-    let search = |query| v1::SearchRequest { query: Some(query), search: Some(search_in("docs")), ..Default::default() };
+    let search =
+        |query| v1::SearchRequest { query: Some(query), search: Some(search_in("docs")), ..Default::default() };
     let create = v1::CollectionsCreateRequest { name: "docs".to_owned(), ..Default::default() };
     client.collections().create(within_trace(create, "00")).await.unwrap();
     client.retrieval().search(within_trace(search(text_query("x")), "00")).await.unwrap();
@@ -306,7 +307,10 @@ async fn texts_are_recorded_where_that_is_turned_on() {
         .filter(|(key, _)| key.starts_with("embedding.embeddings.") && key.ends_with(".vector"))
         .map(|(_, value)| value)
         .collect();
-    assert!(!vectors.is_empty() && vectors.iter().all(|vector| *vector == string_attribute("__REDACTED__")), "{vectors:?}");
+    assert!(
+        !vectors.is_empty() && vectors.iter().all(|vector| *vector == string_attribute("__REDACTED__")),
+        "{vectors:?}"
+    );
 }
 
 #[tokio::test]
@@ -317,7 +321,12 @@ async fn a_collector_that_is_not_there_slows_nobody() {
     // Takes connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_url = format!("http://{}", silent.local_addr().unwrap());
-    for (url, protocol) in [(&refusing_url, "grpc"), (&refusing_url, "http/protobuf"), (&silent_url, "grpc"), (&silent_url, "http/protobuf")] {
+    for (url, protocol) in [
+        (&refusing_url, "grpc"),
+        (&refusing_url, "http/protobuf"),
+        (&silent_url, "grpc"),
+        (&silent_url, "http/protobuf"),
+    ] {
         let settings = Settings::new()
             .without_model()
             .variable("OTEL_EXPORTER_OTLP_ENDPOINT", url)
@@ -376,19 +385,18 @@ async fn prometheus_finds_every_metric() {
     assert_eq!(metrics.sum(calls, &[search, ("rpc_status_code", "NOT_FOUND")]).await, 1.0);
     assert_eq!(metrics.sum("toller_store_written_records_total", &[("db_system_name", "memory")]).await, 3.0);
     assert_eq!(metrics.sum("toller_retrieval_hits_sum", &[("retriever_kind", "vector_store")]).await, 3.0);
-    assert_eq!(metrics.sum("toller_embedding_texts_total", &[("role", "document")]).await, 3.0);
-    assert_eq!(metrics.sum("toller_embedding_texts_total", &[("role", "query")]).await, 1.0);
+    assert_eq!(metrics.sum("toller_embedding_texts_total", &[("gen_ai_provider_name", "candle")]).await, 4.0);
+    let embedding_calls = "gen_ai_client_operation_duration_seconds_count";
+    assert_eq!(metrics.sum(embedding_calls, &[("role", "document")]).await, 1.0);
+    assert_eq!(metrics.sum(embedding_calls, &[("role", "query")]).await, 1.0);
+    assert_eq!(metrics.sum("toller_embedding_queue_tokens", &[]).await, 0.0);
     // Names that callers choose are no labels: they would grow without bound.
     assert!(!text.contains("nowhere") && !text.contains("docs"), "{text}");
 }
 
 #[tokio::test]
 async fn json_logs_are_one_object_a_line_and_never_show_texts() {
-    let server = Settings::new()
-        .set("telemetry.log_format", "json")
-        .set("telemetry.log_level", "debug")
-        .start()
-        .await;
+    let server = Settings::new().set("telemetry.log_format", "json").set("telemetry.log_level", "debug").start().await;
     let client = server.client().await;
     fill(&client).await;
     client.find("what is secret?", search_in("docs")).await;

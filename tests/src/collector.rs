@@ -105,7 +105,8 @@ async fn serve_http(listener: TcpListener, received: Received) {
                 let received = received.clone();
                 async move { Ok::<_, Infallible>(answer_http(request, &received).await) }
             });
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), service).await;
+            let _ =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), service).await;
         });
     }
 }

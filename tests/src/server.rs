@@ -123,7 +123,8 @@ impl Settings {
             text
         });
         let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut server = Server { child, log, reading, stdout: Some(stdout), address: unspecified, settings: self.clone() };
+        let mut server =
+            Server { child, log, reading, stdout: Some(stdout), address: unspecified, settings: self.clone() };
         server.address = server.announced("address").await;
         server
     }
@@ -148,9 +149,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// The address in the row `name` of what a server says once it answers.
+    /// The address in the row `name` of what a server says once it answers: a line of a table, or a JSON object of the log.
     async fn announced(&mut self, name: &str) -> SocketAddr {
-        let is_row = |line: &str| line.split_whitespace().next() == Some(name) && address_in(line).is_some();
+        let is_row = |line: &str| {
+            let is_of_table = line.split_whitespace().next() == Some(name);
+            let is_object = line.starts_with('{') && line.contains("\"ready\"");
+            (is_of_table || is_object) && address_in(line).is_some()
+        };
         let line = self.logged(is_row).await;
         address_in(&line).expect("the row has an address")
     }
@@ -192,9 +197,14 @@ impl Server {
         self.log.borrow().join("\n")
     }
 
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("the server runs")
+    }
+
     /// Sends a signal, such as `TERM`.
     pub fn signal(&self, name: &str) {
-        let id = self.child.id().expect("the server runs");
+        let id = self.id();
         // Through the shell, whose `kill` is always there; sending signals from Rust would need unsafe code.
         let status = std::process::Command::new("sh").arg("-c").arg(format!("kill -{name} {id}")).status();
         assert!(status.expect("sh runs").success(), "signal {name} could not be sent");
@@ -240,7 +250,7 @@ impl Drop for Server {
     }
 }
 
-/// The first `address:port` of a line.
+/// The first `address:port` of a line; times have no dots before their colons, so they are none.
 fn address_in(line: &str) -> Option<SocketAddr> {
     line.split(|character: char| !(character.is_ascii_hexdigit() || ".:[]".contains(character)))
         .find_map(|word| word.trim_matches(':').parse().ok())
