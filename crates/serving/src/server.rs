@@ -29,6 +29,7 @@ use crate::limit::ConcurrencyLimit;
 use crate::middleware::{GrpcService, MiddlewareLayer};
 use crate::panic::PanicCatcher;
 use crate::trace::Tracing;
+use crate::unreadable::UnreadableRequests;
 
 /// The name under which health answers for the server as a whole.
 const WHOLE_SERVER: &str = "";
@@ -277,7 +278,8 @@ impl<S: GrpcService> Layer<S> for Layers {
         let config = &self.config;
         // From the inside out.
         let deadlines = Deadlines { default: config.default_deadline, longest: config.max_deadline };
-        let service = MiddlewareLayer(deadlines).layer(routes);
+        let service = MiddlewareLayer(UnreadableRequests).layer(routes);
+        let service = MiddlewareLayer(deadlines).layer(service);
         let limit = ConcurrencyLimit::new(config.max_concurrent_requests, Arc::clone(&self.metrics));
         let service = MiddlewareLayer(limit).layer(service);
         let authentication = Authentication(Arc::new(config.keys.clone()));

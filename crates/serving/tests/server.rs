@@ -76,6 +76,24 @@ async fn a_malformed_deadline_names_its_header() {
 }
 
 #[tokio::test]
+async fn a_message_that_cannot_be_read_is_its_callers_fault() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let mut grpc = tonic::client::Grpc::with_origin(client.connection.clone(), client.origin.clone());
+    grpc.ready().await.unwrap();
+    let path = http::uri::PathAndQuery::from_static("/test.Echo/Call");
+    // Bytes where the service takes a string, which must be UTF-8.
+    let codec = tonic_prost::ProstCodec::<Vec<u8>, String>::default();
+    let status = grpc.unary(tonic::Request::new(vec![0xff]), path, codec).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert_eq!(status.get_details_error_info().unwrap().reason, "INVALID_ARGUMENT");
+    assert!(status.message().contains("cannot be read") && status.message().contains("UTF-8"), "{status}");
+    // The server's own faults stay what they are.
+    assert_eq!(client.call("panic").await.unwrap_err().code(), Code::Internal);
+    assert_eq!(client.call("x").await.unwrap(), "x");
+}
+
+#[tokio::test]
 async fn a_deadline_ends_a_stream_too() {
     let server = Running::start(ServerConfig::default()).await;
     let client = Client::connect(server.address).await.unwrap();
