@@ -33,6 +33,11 @@ impl DataFolder {
         }
     }
 
+    /// The folder itself.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the memory backend's dump is, or is to be.
     pub(crate) fn dump_file(&self) -> PathBuf {
         self.path.join(DUMP_FILE)

@@ -23,6 +23,9 @@ use crate::model;
 use crate::services::{CollectionsService, DocumentsService, EmbedderService, RetrievalService, RetrieversService};
 use crate::watchdog;
 
+/// Methods that wait in the embedder's queue for documents.
+const BULK_METHODS: [&str; 2] = ["toller.v1.Documents/Add", "toller.v1.Embedder/EmbedDocuments"];
+
 /// What a gateway says once it answers requests.
 #[derive(Debug, Clone)]
 pub struct Ready {
@@ -58,7 +61,7 @@ pub async fn serve(
     // What is quick to fail comes before the model, which takes seconds.
     let listener = toller_serving::server::bind(config.server.listen).await?;
     let folder = DataFolder::open(&config.data.dir)?;
-    let (memory, collection_count) = load_memory(folder.dump_file()).await?;
+    let (memory, collection_count) = load_memory(&folder).await?;
 
     let loaded = model::load(&config).await?;
     let store: Arc<dyn VectorStore> =
@@ -80,7 +83,8 @@ pub async fn serve(
         keys,
         ..ServerConfig::default()
     })
-    .reflection(toller_api::DESCRIPTORS);
+    .reflection(toller_api::DESCRIPTORS)
+    .bulk_methods(&BULK_METHODS);
 
     /// Adds one service with what all services share: message limits and compression when the client asks for it.
     macro_rules! add_service {
@@ -147,8 +151,13 @@ fn api_keys(config: &AuthConfig) -> Result<ApiKeys, GatewayError> {
 }
 
 /// What the last run left, and how many collections that is.
-async fn load_memory(file: PathBuf) -> Result<(MemoryStore, u64), GatewayError> {
+async fn load_memory(folder: &DataFolder) -> Result<(MemoryStore, u64), GatewayError> {
+    let (folder, file) = (folder.path().to_owned(), folder.dump_file());
     blocking("loading the data", move || {
+        let unfinished = MemoryStore::remove_unfinished_dumps(&folder)?;
+        if unfinished > 0 {
+            tracing::warn!(unfinished, "an earlier process was killed while it dumped: its last writes are lost");
+        }
         if !file.exists() {
             return Ok((MemoryStore::new(), 0));
         }

@@ -262,3 +262,24 @@ async fn a_dump_that_fails_leaves_the_old_file_and_no_litter() {
     let missing = MemoryStore::load(&folder.path().join("nothing.jsonl")).unwrap_err();
     assert!(matches!(missing, FileError::Io { .. }) && missing.to_string().contains("nothing.jsonl"), "{missing}");
 }
+
+#[test]
+fn what_a_killed_dump_left_is_removed_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [".toller-dump-Ab12.partial", ".toller-dump-.partial"] {
+        std::fs::write(folder.path().join(name), "half a li").unwrap();
+    }
+    let others = [".toller-dump-Ab12", "memory.dump", "my.toller-dump-1.partial"];
+    for name in others {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    std::fs::create_dir(folder.path().join(".toller-dump-folder.partial")).unwrap();
+    assert_eq!(MemoryStore::remove_unfinished_dumps(folder.path()).unwrap(), 2);
+    assert_eq!(MemoryStore::remove_unfinished_dumps(folder.path()).unwrap(), 0);
+    assert!(others.iter().all(|name| folder.path().join(name).is_file()));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), others.len() + 1);
+
+    let missing = folder.path().join("missing");
+    let fault = MemoryStore::remove_unfinished_dumps(&missing).unwrap_err().to_string();
+    assert!(fault.contains("missing"), "{fault}");
+}

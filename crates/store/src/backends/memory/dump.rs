@@ -1,7 +1,7 @@
 //! Writes a memory store to a file.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,10 @@ use super::document_store::DocumentSet;
 use super::dump_format::{DumpCounts, FORMAT, Header, Line, VERSION, encode_bytes, encode_vector};
 use super::rows::Rows;
 use crate::error::FileError;
+
+/// How the names of files begin and end while they are written.
+const PARTIAL_PREFIX: &str = ".toller-dump-";
+const PARTIAL_SUFFIX: &str = ".partial";
 
 /// Bytes that are collected before they go to the file.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -56,8 +60,8 @@ pub(super) fn dump(store: &MemoryStore, path: &Path) -> Result<DumpCounts, FileE
     };
     // In the same folder, since a rename is atomic only within a file system. Removed again when anything below fails.
     let mut file = tempfile::Builder::new()
-        .prefix(".toller-dump-")
-        .suffix(".partial")
+        .prefix(PARTIAL_PREFIX)
+        .suffix(PARTIAL_SUFFIX)
         .tempfile_in(folder)
         .map_err(FileError::io("make a temporary file in", folder))?;
 
@@ -67,6 +71,23 @@ pub(super) fn dump(store: &MemoryStore, path: &Path) -> Result<DumpCounts, FileE
     file.persist(path).map_err(|fault| FileError::io("rename a temporary file to", path)(fault.error))?;
     sync_folder(folder).map_err(FileError::io("sync the folder", folder))?;
     Ok(counts)
+}
+
+/// See [`MemoryStore::remove_unfinished_dumps`].
+pub(super) fn remove_unfinished(folder: &Path) -> Result<u64, FileError> {
+    let mut removed = 0;
+    for entry in fs::read_dir(folder).map_err(FileError::io("read the folder", folder))? {
+        let entry = entry.map_err(FileError::io("read the folder", folder))?;
+        let name = entry.file_name();
+        let is_partial =
+            name.to_str().is_some_and(|name| name.starts_with(PARTIAL_PREFIX) && name.ends_with(PARTIAL_SUFFIX));
+        let path = entry.path();
+        if is_partial && entry.file_type().map_err(FileError::io("read", &path))?.is_file() {
+            fs::remove_file(&path).map_err(FileError::io("remove the unfinished dump", &path))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
 }
 
 /// Without this a power loss may undo the rename.

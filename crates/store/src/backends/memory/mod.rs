@@ -69,6 +69,15 @@ impl MemoryStore {
         dump::dump(self, path)
     }
 
+    /// Removes what dumps into `folder` left when their process was killed, and returns how many files that were. Nobody may
+    /// dump into the folder meanwhile.
+    ///
+    /// # Errors
+    /// [`FileError::Io`].
+    pub fn remove_unfinished_dumps(folder: &Path) -> Result<u64, FileError> {
+        dump::remove_unfinished(folder)
+    }
+
     /// Reads a file that [`Self::dump`] wrote, all of it or nothing.
     ///
     /// Blocks; call it off the async runtime. O(size of the file) time; memory for the data and one line.
