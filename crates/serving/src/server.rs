@@ -1,6 +1,7 @@
 //! A gRPC server with all that Toller's servers share: the layers in their order, health, reflection, limits on connections,
 //! and a drain at the end.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -15,20 +16,22 @@ use toller_telemetry::metrics::RpcMetrics;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::RoutesBuilder;
-use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower::util::{BoxCloneService, MapRequest};
 use tower::{Layer, Service};
 
 use crate::auth::{ApiKeys, Authentication};
+use crate::connections::{ConnectionInfo, connections};
 use crate::deadline::{Arrival, Deadlines};
 use crate::drain::{Drain, Phase, PhaseSwitch};
 use crate::error::Error;
 use crate::limit::ConcurrencyLimit;
 use crate::middleware::{GrpcService, MiddlewareLayer};
 use crate::panic::PanicCatcher;
+use crate::request_body::RequestBodies;
 use crate::trace::Tracing;
+use crate::unknown_method::UnknownMethods;
 use crate::unreadable::UnreadableRequests;
 
 /// The name under which health answers for the server as a whole.
@@ -39,6 +42,9 @@ const CUT_OFF_GRACE: Duration = Duration::from_secs(1);
 
 /// Most streams that a client may reset before they are accepted; more closes its connection (the rapid reset attack).
 const MAX_PENDING_RESETS: usize = 64;
+
+/// Time for a request to arrive: enough for 16 MiB at 10 Mbit/s, and little of what a caller may ask for as its deadline.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// An address that is listened on. Connections wait until the server serves.
 #[derive(Debug)]
@@ -76,6 +82,8 @@ pub struct ServerConfig {
     pub default_deadline: Duration,
     /// Longest deadline; later ones are brought forward.
     pub max_deadline: Duration,
+    /// Time from a call's arrival until its message must have come, or the first of its messages where it sends a stream.
+    pub body_timeout: Duration,
     /// Time from NOT_SERVING until new connections are refused, for load balancers to take notice.
     pub drain_grace: Duration,
     /// Time that running calls then get to finish.
@@ -86,6 +94,8 @@ pub struct ServerConfig {
     pub keepalive_timeout: Duration,
     /// Age at which a connection is closed once its calls have ended, so that clients spread over new servers; none for never.
     pub max_connection_age: Option<Duration>,
+    /// Most connections at a time; further ones are closed at once.
+    pub max_connections: usize,
     /// Most calls at a time on one connection.
     pub max_streams_per_connection: u32,
     /// Most bytes of a call's headers.
@@ -99,11 +109,13 @@ impl Default for ServerConfig {
             max_concurrent_requests: 256,
             default_deadline: Duration::from_secs(60),
             max_deadline: Duration::from_secs(600),
+            body_timeout: BODY_TIMEOUT,
             drain_grace: Duration::ZERO,
             drain_timeout: Duration::from_secs(20),
             keepalive_interval: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(10),
             max_connection_age: Some(Duration::from_secs(30 * 60)),
+            max_connections: 4096,
             max_streams_per_connection: 1024,
             max_header_bytes: 16 * 1024,
         }
@@ -116,6 +128,7 @@ pub struct Server {
     routes: RoutesBuilder,
     services: Vec<&'static str>,
     descriptors: Vec<&'static [u8]>,
+    bulk_methods: HashSet<String>,
     health: HealthReporter,
 }
 
@@ -125,7 +138,8 @@ impl Server {
         let (health, service) = tonic_health::server::health_reporter();
         let mut routes = RoutesBuilder::default();
         routes.add_service(service);
-        Self { config, routes, services: Vec::new(), descriptors: vec![tonic_health::pb::FILE_DESCRIPTOR_SET], health }
+        let descriptors = vec![tonic_health::pb::FILE_DESCRIPTOR_SET];
+        Self { config, routes, services: Vec::new(), descriptors, bulk_methods: HashSet::new(), health }
     }
 
     /// Adds a service; limits on its messages and its compression are set on itself.
@@ -152,6 +166,14 @@ impl Server {
         self
     }
 
+    /// Names methods, as `package.Service/Method`, whose calls are long and wait for one another: together they may be three
+    /// quarters of the concurrent calls, so that the others always have room. Each needs a descriptor.
+    #[must_use]
+    pub fn bulk_methods(mut self, methods: &[&str]) -> Self {
+        self.bulk_methods.extend(methods.iter().map(|&method| method.to_owned()));
+        self
+    }
+
     /// Sets the health of single services while the server runs; at its start all added services are SERVING.
     pub fn health(&self) -> HealthReporter {
         self.health.clone()
@@ -161,7 +183,7 @@ impl Server {
     /// calls, after which they are answered UNAVAILABLE. `on_ready` is called once, when calls are answered.
     ///
     /// # Errors
-    /// [`Error::Descriptors`] at the start, [`Error::Serve`] later.
+    /// [`Error::Descriptors`] and [`Error::BulkMethod`] at the start, [`Error::Serve`] later.
     pub async fn serve(
         mut self,
         listener: Listener,
@@ -180,16 +202,25 @@ impl Server {
         let mut methods = Vec::new();
         let own = [tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET, tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET];
         for descriptors in self.descriptors.iter().copied().chain(own) {
-            methods.extend(method_names(descriptors)?);
+            methods.extend(described_methods(descriptors)?);
         }
-        let metrics = Arc::new(RpcMetrics::new(methods.iter().map(String::as_str)));
+        let metrics = Arc::new(RpcMetrics::new(methods.iter().map(|method| method.name.as_str())));
+        // One that is misspelt would be bounded like all others, which shows only under load.
+        if let Some(unknown) = self.bulk_methods.iter().find(|bulk| methods.iter().all(|known| known.name != **bulk)) {
+            return Err(Error::BulkMethod(unknown.clone()));
+        }
+        let streams = methods.into_iter().filter(|method| method.takes_stream).map(|method| method.name).collect();
 
         let (phases, drain) = PhaseSwitch::new();
-        let layers = Layers { config: self.config.clone(), metrics, drain: drain.clone() };
+        let layers = Layers {
+            config: self.config.clone(),
+            metrics,
+            drain: drain.clone(),
+            bulk_methods: Arc::new(self.bulk_methods),
+            streams: Arc::new(streams),
+        };
         let config = &self.config;
-        let incoming = TcpIncoming::from(listener.listener)
-            .with_nodelay(Some(true))
-            .with_keepalive(Some(config.keepalive_interval));
+        let incoming = connections(listener.listener, config.keepalive_interval, config.max_connections);
         let mut server = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(config.keepalive_interval))
             .http2_keepalive_timeout(Some(config.keepalive_timeout))
@@ -240,19 +271,28 @@ async fn set_health(health: &HealthReporter, services: &[&'static str], status: 
     }
 }
 
-/// `package.Service/Method` of every method in a serialised `FileDescriptorSet`.
-fn method_names(descriptors: &[u8]) -> Result<Vec<String>, Error> {
+/// What the descriptors say of a method.
+struct DescribedMethod {
+    /// `package.Service/Method`.
+    name: String,
+    /// Do its callers send a stream of messages?
+    takes_stream: bool,
+}
+
+/// Every method in a serialised `FileDescriptorSet`.
+fn described_methods(descriptors: &[u8]) -> Result<Vec<DescribedMethod>, Error> {
     let set = FileDescriptorSet::decode(descriptors).map_err(|error| Error::Descriptors(error.to_string()))?;
-    let mut names = Vec::new();
+    let mut methods = Vec::new();
     for file in &set.file {
         let prefix = if file.package().is_empty() { String::new() } else { format!("{}.", file.package()) };
         for service in &file.service {
             for method in &service.method {
-                names.push(format!("{prefix}{}/{}", service.name(), method.name()));
+                let name = format!("{prefix}{}/{}", service.name(), method.name());
+                methods.push(DescribedMethod { name, takes_stream: method.client_streaming() });
             }
         }
     }
-    Ok(names)
+    Ok(methods)
 }
 
 /// All layers, in their order.
@@ -261,13 +301,22 @@ struct Layers {
     config: ServerConfig,
     metrics: Arc<RpcMetrics>,
     drain: Drain,
+    bulk_methods: Arc<HashSet<String>>,
+    /// Methods that take streams.
+    streams: Arc<HashSet<String>>,
 }
 
 /// What [`Layers`] make of a service.
 type Stacked = BoxCloneService<Request<Body>, Response<Body>, Infallible>;
 
+/// What everything within may ask of a request: when it came, and from where.
 fn with_arrival(mut request: Request<Body>) -> Request<Body> {
-    request.extensions_mut().insert(Arrival(Instant::now()));
+    let extensions = request.extensions_mut();
+    extensions.insert(Arrival(Instant::now()));
+    if let Some(ConnectionInfo { addresses, .. }) = extensions.get() {
+        let addresses = addresses.clone();
+        extensions.insert(addresses);
+    }
     request
 }
 
@@ -278,9 +327,16 @@ impl<S: GrpcService> Layer<S> for Layers {
         let config = &self.config;
         // From the inside out.
         let deadlines = Deadlines { default: config.default_deadline, longest: config.max_deadline };
-        let service = MiddlewareLayer(UnreadableRequests).layer(routes);
+        let service = MiddlewareLayer(UnknownMethods).layer(routes);
+        let service = MiddlewareLayer(UnreadableRequests).layer(service);
+        let bodies = RequestBodies::new(config.body_timeout, Arc::clone(&self.streams), self.drain.clone());
+        let service = MiddlewareLayer(bodies).layer(service);
         let service = MiddlewareLayer(deadlines).layer(service);
-        let limit = ConcurrencyLimit::new(config.max_concurrent_requests, Arc::clone(&self.metrics));
+        let limit = ConcurrencyLimit::new(
+            config.max_concurrent_requests,
+            Arc::clone(&self.bulk_methods),
+            Arc::clone(&self.metrics),
+        );
         let service = MiddlewareLayer(limit).layer(service);
         let authentication = Authentication(Arc::new(config.keys.clone()));
         let service = MiddlewareLayer(authentication).layer(service);
@@ -298,10 +354,16 @@ mod tests {
 
     #[test]
     fn methods_are_read_from_descriptors() {
-        let names = method_names(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap();
-        assert!(names.contains(&"grpc.health.v1.Health/Check".to_owned()), "{names:?}");
-        assert!(names.contains(&"grpc.health.v1.Health/Watch".to_owned()), "{names:?}");
-        assert!(matches!(method_names(&[0xff, 0xff]), Err(Error::Descriptors(_))));
+        let described = |descriptors| -> Vec<(String, bool)> {
+            described_methods(descriptors).unwrap().into_iter().map(|method| (method.name, method.takes_stream)).collect()
+        };
+        let health = described(tonic_health::pb::FILE_DESCRIPTOR_SET);
+        assert!(health.contains(&("grpc.health.v1.Health/Check".to_owned(), false)), "{health:?}");
+        assert!(health.contains(&("grpc.health.v1.Health/Watch".to_owned(), false)), "{health:?}");
+        let reflection = described(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET);
+        let streaming = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo".to_owned();
+        assert!(reflection.contains(&(streaming, true)), "{reflection:?}");
+        assert!(matches!(described_methods(&[0xff, 0xff]), Err(Error::Descriptors(_))));
     }
 
     #[tokio::test]
