@@ -39,9 +39,8 @@ test: binary ## run every test but the long ones
 	$(cargo) test $(fast) --workspace --no-fail-fast
 
 .PHONY: test-long
-test-long: binary ## run what is marked as long: soak, kill loops, fuzzing
-	TOLLER_TEST_MODEL="$$(scripts/setup-model --minilm)"; export TOLLER_TEST_MODEL; \
-	$(cargo) test $(fast) --workspace --no-fail-fast -- --ignored --skip verify_bge
+test-long: binary ## run the long tests: soak, kill loops, fuzzing (TOLLER_LONG_SECONDS each, 120)
+	$(cargo) test $(fast) --workspace --test long -- --ignored --nocapture
 
 .PHONY: verify-bge
 verify-bge: ## compare vectors of the real BGE weights with the reference (needs the model hub)
