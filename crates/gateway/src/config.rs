@@ -2,7 +2,10 @@
 //!
 //! Every setting stands once in [`SETTINGS`], from which the flags, the variables and their help are made.
 
+mod checks;
 mod settings;
+mod variables;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +20,7 @@ use toller_core::fingerprint::Pooling;
 use toller_core::{Role, Tenant};
 
 pub use settings::{SETTINGS, Setting};
+pub use variables::unknown_variables;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -148,10 +152,12 @@ impl fmt::Debug for EmbeddingConfig {
 pub struct LimitsConfig {
     /// Largest message in bytes, in and out.
     pub max_message_bytes: usize,
-    /// Most documents, texts or ids of one request.
+    /// Most documents or ids of one request.
     pub max_documents: usize,
     /// Longest text in bytes.
     pub max_text_bytes: usize,
+    /// Most metadata of one document in bytes, as encoded in protobuf.
+    pub max_metadata_bytes: usize,
     /// Largest k and fetch_k.
     pub max_k: u32,
     /// Most queries of one BatchRetrieve.
@@ -174,6 +180,7 @@ impl Default for LimitsConfig {
             max_message_bytes: 16 << 20,
             max_documents: 1000,
             max_text_bytes: 1 << 20,
+            max_metadata_bytes: 64 << 10,
             max_k: 1000,
             max_queries: 100,
             max_filter_depth: 16,
@@ -331,70 +338,29 @@ impl Config {
                 figment = figment.merge(TextSetting::new(setting, text, format!("flag --{}", setting.flag())));
             }
         }
-        let config: Self = figment.extract().map_err(|error| ConfigError::Malformed(describe(error)))?;
-        config.check(&figment)?;
+        let config: Self =
+            figment.extract().map_err(|error| ConfigError::Malformed(words::describe(error, &figment)))?;
+        checks::check(&config, &Origins(&figment))?;
         Ok(config)
-    }
-
-    fn check(&self, figment: &Figment) -> Result<(), ConfigError> {
-        let invalid = |key: &str, description: String| {
-            let origin = figment
-                .find_metadata(key)
-                .filter(|metadata| !metadata.name.contains("Config"))
-                .map(|metadata| format!(" (in {})", metadata.name))
-                .unwrap_or_default();
-            Err(ConfigError::Invalid { key: key.to_owned(), description, origin })
-        };
-        let limits = &self.limits;
-        for (key, value) in [
-            ("limits.max_message_bytes", limits.max_message_bytes),
-            ("limits.max_documents", limits.max_documents),
-            ("limits.max_text_bytes", limits.max_text_bytes),
-            ("limits.max_k", limits.max_k as usize),
-            ("limits.max_queries", limits.max_queries),
-            ("limits.max_filter_nodes", limits.max_filter_nodes),
-            ("limits.max_concurrent_requests", limits.max_concurrent_requests),
-            ("embedding.queue_tokens", self.embedding.queue_tokens),
-        ] {
-            if value == 0 {
-                return invalid(key, "must be at least 1".to_owned());
-            }
-        }
-        if limits.default_deadline_ms == 0 || limits.default_deadline_ms > limits.max_deadline_ms {
-            return invalid(
-                "limits.default_deadline_ms",
-                format!("must be from 1 to limits.max_deadline_ms ({})", limits.max_deadline_ms),
-            );
-        }
-        match self.embedding.provider {
-            EmbeddingProvider::Candle if self.embedding.model.is_empty() => {
-                return invalid("embedding.model", "must name a hub repository or a folder".to_owned());
-            }
-            EmbeddingProvider::Toller if self.embedding.address.is_none() => {
-                return invalid(
-                    "embedding.address",
-                    "must be given with embedding.provider = \"toller\", such as \"http://embedder:7700\"".to_owned(),
-                );
-            }
-            _ => {}
-        }
-        if self.embedding.provider != EmbeddingProvider::Toller {
-            for (key, given) in
-                [("embedding.address", &self.embedding.address), ("embedding.api_key", &self.embedding.api_key)]
-            {
-                if given.is_some() {
-                    return invalid(key, "is of use with embedding.provider = \"toller\" only".to_owned());
-                }
-            }
-        }
-        Ok(())
     }
 }
 
-/// figment's own words, with our file name and without its profile prefix.
-fn describe(error: figment::Error) -> String {
-    let faults: Vec<String> = error.into_iter().map(|fault| fault.to_string().replace("default.", "")).collect();
-    faults.join("; ")
+/// Where values were set.
+struct Origins<'a>(&'a Figment);
+
+impl Origins<'_> {
+    /// The file, variable or flag that set the key; none for a default.
+    fn of(&self, key: &str) -> Option<String> {
+        let metadata = self.0.find_metadata(key)?;
+        // The defaults come from this struct, and figment names them after it.
+        (!metadata.name.contains("Config")).then(|| metadata.name.to_string())
+    }
+
+    /// The error for a key.
+    fn invalid(&self, key: &str, description: impl Into<String>) -> ConfigError {
+        let origin = self.of(key).map(|origin| format!(" (in {origin})")).unwrap_or_default();
+        ConfigError::Invalid { key: key.to_owned(), description: description.into(), origin }
+    }
 }
 
 /// A TOML file that was read already, so that its errors name the path as it was given.
@@ -483,6 +449,44 @@ mod tests {
             in_file("limits = 3", &["limits", "toller.toml"]),
             in_file("not toml", &["toller.toml"]),
             in_file("[embedding]\nprovider = \"toller\"", &["embedding.address must be given"]),
+            in_file("[limits]\nmax_message_bytes = 1", &["limits.max_message_bytes must be at least 65536, got 1"]),
+            in_file("[limits]\nmax_k = -1", &["limits.max_k must be a whole number from 0", "got -1", "toller.toml"]),
+            in_file("[server]\ndrain_timeout_ms = 86400001", &["server.drain_timeout_ms", "86400000", "toller.toml"]),
+            in_file("[data]\ndir = \"\"", &["data.dir must not be empty", "toller.toml"]),
+            in_file("[telemetry]\nlog_level = \"loud\"", &["telemetry.log_level", "\"loud\"", "toller.toml"]),
+            in_file("[telemetry]\nlog_level = \"\"", &["telemetry.log_level", "toller.toml"]),
+            in_file("[telemetry]\nlog_level = \"info,toller=loud\"", &["telemetry.log_level", "toller=loud"]),
+            in_file("[telemetry]\nlog_format = \"xml\"", &["telemetry.log_format must be human or json, got \"xml\""]),
+            in_file("[embedding]\nqueue_tokens = 3", &["embedding.queue_tokens must be 1024 to 1073741824, got 3"]),
+            in_file("[embedding]\nmax_tokens = 0", &["embedding.max_tokens must be at least 1"]),
+            in_file("[embedding]\nthreads = 1000000", &["embedding.threads must be 0 to", "got 1000000"]),
+            in_file("[embedding]\nmodel = \"/a\"\nrevision = \"b\"", &["embedding.revision", "/a"]),
+            in_file("[embedding]\nmodel = \"a/b@c\"\nrevision = \"d\"", &["embedding.revision", "a/b@c"]),
+            in_file("[embedding]\nprovider = \"none\"\nmodel = \"a/b\"", &["embedding.model", "\"candle\" only"]),
+            in_file(
+                "[embedding]\nprovider = \"toller\"\naddress = \"notaurl\"",
+                &["embedding.address must be a URL such as http://embedder:7700, got \"notaurl\""],
+            ),
+            in_file(
+                "[limits]\nmax_deadline_ms = 1000",
+                &["limits.max_deadline_ms must be at least limits.default_deadline_ms (60000)", "toller.toml"],
+            ),
+            in_file(
+                "[limits]\ndefault_deadline_ms = 900000",
+                &["limits.default_deadline_ms must be from 1 to limits.max_deadline_ms (600000)", "toller.toml"],
+            ),
+            in_file(
+                "[[auth.keys]]\nname = \"a\"\nsha256 = \"xyz\"\nrole = \"reader\"",
+                &["auth.keys[0]", "sha256", "toller.toml"],
+            ),
+            Faulty {
+                environment: &[("TOLLER_SERVER_LISTEN", "localhost:7700")],
+                ..in_file("", &["server.listen must be an IP address", "127.0.0.1:7700", "localhost:7700", "TOLLER_"])
+            },
+            Faulty {
+                flags: &[("limits.max_deadline_ms", "10")],
+                ..in_file("[limits]\ndefault_deadline_ms = 20", &["--limits-max-deadline-ms", "toller.toml"])
+            },
             Faulty {
                 environment: &[("TOLLER_LIMITS_MAX_K", "ten")],
                 ..in_file("", &["limits.max_k", "TOLLER_LIMITS_MAX_K"])

@@ -41,6 +41,14 @@ pub enum GatewayError {
         /// What is wrong.
         fault: String,
     },
+    /// A setting does not suit the model.
+    #[error("embedding.{field} {problem}")]
+    EmbeddingSetting {
+        /// The setting, without its section.
+        field: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
     /// A thread of the runtime died.
     #[error("internal error: {0}")]
     Internal(String),

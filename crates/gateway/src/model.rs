@@ -32,7 +32,9 @@ pub(crate) async fn load(config: &Config) -> Result<Option<LoadedModel>, Gateway
             let embedding = embedding.clone();
             // Reading and packing weights is blocking work.
             let local = tokio::task::spawn_blocking(move || load_local(&embedding)).await;
-            let local = local.map_err(|fault| GatewayError::Internal(format!("loading the model: {fault}")))??;
+            let local = local
+                .map_err(|fault| GatewayError::Internal(format!("loading the model: {fault}")))?
+                .map_err(name_setting)?;
             local
                 .warm_up()
                 .await
@@ -51,6 +53,17 @@ pub(crate) async fn load(config: &Config) -> Result<Option<LoadedModel>, Gateway
             .await?;
             Ok(Some(LoadedModel { embeddings: Arc::new(TracedEmbeddings::new(Arc::new(remote))), local: None }))
         }
+    }
+}
+
+/// The embedder names its own fields; people know them as settings.
+fn name_setting(fault: GatewayError) -> GatewayError {
+    match fault {
+        GatewayError::Model(toller_embedder::Error::Invalid {
+            field: field @ ("max_tokens" | "queue_tokens"),
+            problem,
+        }) => GatewayError::EmbeddingSetting { field, problem },
+        other => other,
     }
 }
 
@@ -76,4 +89,18 @@ fn load_local(embedding: &EmbeddingConfig) -> Result<LocalEmbeddings, GatewayErr
         builder = builder.processors(embedding.threads);
     }
     Ok(LocalEmbeddings::start(model, builder.build()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_settings_carry_their_key() {
+        let fault = |field| toller_embedder::Error::Invalid { field, problem: "must be 1 to 512, got 9".to_owned() };
+        let named = name_setting(fault("max_tokens").into());
+        assert_eq!(named.to_string(), "embedding.max_tokens must be 1 to 512, got 9");
+        let other = name_setting(fault("HF_ENDPOINT").into());
+        assert_eq!(other.to_string(), "HF_ENDPOINT: must be 1 to 512, got 9");
+    }
 }
