@@ -10,10 +10,12 @@ use http::{HeaderValue, Request, Response};
 use toller_core::Error;
 use tonic::body::Body;
 
+use crate::connections::ConnectionInfo;
 use crate::ending::{Ending, call_until};
 use crate::middleware::{GrpcService, Middleware};
 use crate::open::is_open;
 use crate::status::status;
+use crate::unread::close_when_unread;
 
 /// The header with a call's timeout, in gRPC's wire format.
 pub const GRPC_TIMEOUT: &str = "grpc-timeout";
@@ -75,7 +77,12 @@ impl Middleware for Deadlines {
             tokio::time::sleep_until(answer_at.into()).await;
             status(&Error::DeadlineExceeded("before the answer was complete"))
         });
-        call_until(next, request, ending).await
+        let closer = request.extensions().get::<ConnectionInfo>().map(|connection| connection.closer.clone());
+        let answer = call_until(next, request, ending).await;
+        match closer {
+            Some(closer) => close_when_unread(answer, deadline, closer),
+            None => answer,
+        }
     }
 }
 

@@ -355,7 +355,11 @@ mod tests {
     #[test]
     fn methods_are_read_from_descriptors() {
         let described = |descriptors| -> Vec<(String, bool)> {
-            described_methods(descriptors).unwrap().into_iter().map(|method| (method.name, method.takes_stream)).collect()
+            described_methods(descriptors)
+                .unwrap()
+                .into_iter()
+                .map(|method| (method.name, method.takes_stream))
+                .collect()
         };
         let health = described(tonic_health::pb::FILE_DESCRIPTOR_SET);
         assert!(health.contains(&("grpc.health.v1.Health/Check".to_owned(), false)), "{health:?}");

@@ -28,7 +28,7 @@ pub const MAX_MESSAGE_BYTES: usize = 1024;
 const MAX_VIOLATION_BYTES: usize = 2048;
 
 /// Longest name or path within the details, in bytes.
-const MAX_NAME_BYTES: usize = 256;
+pub(crate) const MAX_NAME_BYTES: usize = 256;
 
 /// The status of an error.
 pub fn status(error: &Error) -> Status {
@@ -123,7 +123,7 @@ fn add_resource(
 }
 
 /// `text`, cut to at most `most` bytes at a character, with an ellipsis where it was cut.
-fn bounded(text: &str, most: usize) -> String {
+pub(crate) fn bounded(text: &str, most: usize) -> String {
     const ELLIPSIS: &str = "…";
     if text.len() <= most {
         return text.to_owned();
