@@ -189,8 +189,135 @@ async fn an_error_arrives_with_all_its_details() {
     let info = status.get_details_error_info().unwrap();
     assert_eq!((info.reason.as_str(), info.domain.as_str()), ("NOT_FOUND", "toller"));
     assert_eq!(info.metadata, missing().get_details_error_info().unwrap().metadata);
-    assert_eq!(client.call_path("/test.Echo/Nothing", "").await.unwrap_err().code(), Code::Unimplemented);
-    assert_eq!(client.call_path("/nobody.Knows/This", "").await.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_method_that_is_not_there_is_named() {
+    let server = Running::start(ServerConfig::default()).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let unknown = client.call_path("/nobody.Knows/This", "").await.unwrap_err();
+    assert_eq!(unknown.code(), Code::Unimplemented);
+    assert!(unknown.message().contains("does not have the method nobody.Knows/This"), "{unknown}");
+    let info = unknown.get_details_error_info().unwrap();
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), ("UNIMPLEMENTED", "toller"));
+    assert_eq!(info.metadata["method"], "nobody.Knows/This");
+    // Whatever has a message keeps it.
+    let own = client.call_path("/test.Echo/Nothing", "").await.unwrap_err();
+    assert_eq!((own.code(), own.message()), (Code::Unimplemented, "no such method"));
+    assert_eq!(own.get_details_error_info().unwrap().reason, "UNIMPLEMENTED");
+}
+
+#[tokio::test]
+async fn bulk_calls_leave_room_for_others() {
+    let mut server = Running::start(ServerConfig { max_concurrent_requests: 2, ..ServerConfig::default() }).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let stream = client.stream("x").await.unwrap();
+    let refused = client.stream("x").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("1 bulk calls already, which is their limit"), "{refused}");
+    assert!(refused.get_details_retry_info().unwrap().retry_delay.is_some());
+
+    assert_eq!(client.call("x").await.unwrap(), "x");
+    let other = tokio::spawn({
+        let client = client.clone();
+        async move { client.call("hold").await }
+    });
+    let held = server.next_held().await;
+    let refused = client.call("x").await.unwrap_err();
+    assert!(refused.message().contains("2 calls already, which is its limit"), "{refused}");
+
+    // A bulk call that is refused for the sake of all calls takes nothing from the bulk calls.
+    drop(stream);
+    let second = tokio::spawn({
+        let client = client.clone();
+        async move { while client.call("hold").await.is_err() {} }
+    });
+    let second_held = server.next_held().await;
+    assert!(client.stream("x").await.unwrap_err().message().contains("2 calls already"));
+    second_held.release.send(()).unwrap();
+    second.await.unwrap();
+    let freed = async { while client.stream("x").await.is_err() {} };
+    tokio::time::timeout(SOON, freed).await.unwrap();
+    held.release.send(()).unwrap();
+    other.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_bulk_method_that_nobody_has_keeps_a_server_from_starting() {
+    let listener = toller_serving::server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let server = toller_serving::server::Server::new(ServerConfig::default()).bulk_methods(&["test.Echo/Strem"]);
+    let error = server.serve(listener, std::future::pending(), || ()).await.unwrap_err().to_string();
+    assert!(error.contains("test.Echo/Strem"), "{error}");
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_arrive_is_ended_long_before_its_deadline() {
+    let config = ServerConfig {
+        max_concurrent_requests: 1,
+        body_timeout: Duration::from_millis(200),
+        ..ServerConfig::default()
+    };
+    let server = Running::start(config).await;
+    let client = Client::connect(server.address).await.unwrap();
+    // The beginning of "x", whose length is 3.
+    let beginnings: [&[&'static [u8]]; 3] = [&[], &[b"\0"], &[b"\0\0\0\0\x03", b"\x0a\x01"]];
+    for parts in beginnings {
+        let unfinished = client.with("grpc-timeout", "600S");
+        let answer = tokio::time::timeout(SOON, unfinished.send_unfinished("/test.Echo/Call", parts)).await;
+        let status = tonic::Status::from_header_map(answer.unwrap().unwrap().headers()).unwrap();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{parts:?}: {status}");
+        assert_eq!(status.get_details_error_info().unwrap().reason, "DEADLINE_EXCEEDED");
+        assert!(status.message().contains("before the request was complete"), "{status}");
+        // Its place is free again.
+        assert_eq!(client.call("x").await.unwrap(), "x");
+    }
+}
+
+#[tokio::test]
+async fn a_drain_does_not_wait_for_requests_that_have_not_begun() {
+    let config = ServerConfig {
+        body_timeout: Duration::from_secs(3600),
+        drain_timeout: Duration::from_secs(3600),
+        max_concurrent_requests: 1,
+        ..ServerConfig::default()
+    };
+    let mut server = Running::start(config).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let silent = client.with("grpc-timeout", "600S");
+    let silent = tokio::spawn(async move { silent.send_unfinished("/test.Echo/Call", &[]).await });
+    // It has arrived once it holds the only place.
+    let arrived = async { while client.call("x").await.is_ok() {} };
+    tokio::time::timeout(SOON, arrived).await.unwrap();
+    server.request_shutdown();
+    let answer = tokio::time::timeout(SOON, silent).await.unwrap().unwrap().unwrap();
+    assert_eq!(tonic::Status::from_header_map(answer.headers()).unwrap().code(), Code::Unavailable);
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_are_closed_at_once() {
+    let server = Running::start(ServerConfig { max_connections: 1, ..ServerConfig::default() }).await;
+    let first = Client::connect(server.address).await.unwrap();
+    assert_eq!(first.call("x").await.unwrap(), "x");
+    let mut second = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let mut byte = [0; 1];
+    let read = tokio::io::AsyncReadExt::read(&mut second, &mut byte);
+    let read = tokio::time::timeout(SOON, read).await.unwrap();
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    assert_eq!(first.call("still here").await.unwrap(), "still here");
+
+    // Whoever goes makes room.
+    drop(first);
+    let next = async {
+        loop {
+            let client = Client::connect(server.address).await.unwrap();
+            let message: &[&'static [u8]] = &[b"\0\0\0\0\x03\x0a\x01x"];
+            if client.send_unfinished("/test.Echo/Stream", message).await.is_ok() {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(SOON, next).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A small service that does what its messages say, a server around it, and a client without timers of its own.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, unreachable_pub, reason = "a part of tests, which may panic")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::{Request, Response, Uri};
+use http_body::Frame;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
@@ -177,7 +178,10 @@ impl Running {
         let (ready, is_ready) = oneshot::channel();
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.address();
-        let server = Server::new(config).reflection(descriptors()).add_service(Echo { held: sender });
+        let server = Server::new(config)
+            .reflection(descriptors())
+            .bulk_methods(&["test.Echo/Stream"])
+            .add_service(Echo { held: sender });
         let served = tokio::spawn(async move {
             let shutdown = async { shutdown_requested.await.unwrap() };
             server.serve(listener, shutdown, || ready.send(()).unwrap()).await
@@ -219,6 +223,20 @@ impl Service<Request<Body>> for Connection {
     }
 }
 
+type Bytes = <Body as http_body::Body>::Data;
+
+/// A request's body that begins and does not end.
+struct Unfinished(VecDeque<Bytes>);
+
+impl http_body::Body for Unfinished {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.0.pop_front().map_or(Poll::Pending, |part| Poll::Ready(Some(Ok(Frame::data(part)))))
+    }
+}
+
 /// A client of [`Echo`].
 #[derive(Clone)]
 pub struct Client {
@@ -229,10 +247,23 @@ pub struct Client {
 
 impl Client {
     pub async fn connect(address: SocketAddr) -> std::io::Result<Self> {
+        Self::connect_as(address, &hyper::client::conn::http2::Builder::new(TokioExecutor::new())).await
+    }
+
+    /// A client that reads the headers of answers and never grants a window for more.
+    pub async fn connect_without_reading(address: SocketAddr) -> std::io::Result<Self> {
+        let mut settings = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        settings.initial_stream_window_size(0);
+        Self::connect_as(address, &settings).await
+    }
+
+    async fn connect_as(
+        address: SocketAddr,
+        settings: &hyper::client::conn::http2::Builder<TokioExecutor>,
+    ) -> std::io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
-        let (sender, connection) =
-            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
+        let (sender, connection) = settings.handshake(TokioIo::new(socket)).await.unwrap();
         tokio::spawn(connection);
         let origin = format!("http://{address}").parse().unwrap();
         Ok(Self { connection: Connection(sender), origin, headers: HashMap::new() })
@@ -270,6 +301,23 @@ impl Client {
             .await
             .unwrap()
             .map(tonic::Response::into_inner)
+    }
+
+    /// Sends headers and parts of a message, without an end. The answer's body is still to be read.
+    pub async fn send_unfinished(
+        &self,
+        path: &str,
+        parts: &[&'static [u8]],
+    ) -> Result<Response<Incoming>, hyper::Error> {
+        let mut request = Request::post(format!("{}{}", self.origin.to_string().trim_end_matches('/'), path))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let parts = parts.iter().map(|part| Bytes::from_static(part)).collect();
+        let request = request.body(Body::new(Unfinished(parts))).unwrap();
+        self.connection.clone().call(request).await
     }
 
     pub async fn stream(&self, message: &str) -> Result<tonic::Streaming<String>, Status> {
