@@ -16,6 +16,9 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_types::StatusExt;
 
+/// `x` in gRPC's framing.
+const MESSAGE: &[u8] = b"\0\0\0\0\x03\x0a\x01x";
+
 fn health(client: &Client) -> HealthClient<echo::Connection> {
     HealthClient::with_origin(client.connection.clone(), client.origin.clone())
 }
@@ -295,6 +298,23 @@ async fn a_drain_does_not_wait_for_requests_that_have_not_begun() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_not_read_ends_with_its_connection() {
+    let server = Running::start(ServerConfig { max_concurrent_requests: 1, ..ServerConfig::default() }).await;
+    let client = Client::connect(server.address).await.unwrap();
+    let idle = Client::connect_without_reading(server.address).await.unwrap();
+    let answer = idle.with("grpc-timeout", "300m").send("/test.Echo/Stream", MESSAGE).await.unwrap();
+    assert!(answer.headers().get("grpc-status").is_none(), "the headers of an answer with a body");
+    assert_eq!(client.call("x").await.unwrap_err().code(), Code::ResourceExhausted);
+
+    let mut body = std::pin::pin!(answer.into_body());
+    let read = std::future::poll_fn(|context| http_body::Body::poll_frame(body.as_mut(), context));
+    let read = tokio::time::timeout(SOON, read).await.unwrap();
+    assert!(read.is_some_and(|frame| frame.is_err()), "the connection is closed");
+    let freed = async { while client.call("x").await.is_err() {} };
+    tokio::time::timeout(SOON, freed).await.unwrap();
+}
+
+#[tokio::test]
 async fn connections_over_the_limit_are_closed_at_once() {
     let server = Running::start(ServerConfig { max_connections: 1, ..ServerConfig::default() }).await;
     let first = Client::connect(server.address).await.unwrap();
@@ -311,8 +331,7 @@ async fn connections_over_the_limit_are_closed_at_once() {
     let next = async {
         loop {
             let client = Client::connect(server.address).await.unwrap();
-            let message: &[&'static [u8]] = &[b"\0\0\0\0\x03\x0a\x01x"];
-            if client.send_unfinished("/test.Echo/Stream", message).await.is_ok() {
+            if client.send("/test.Echo/Stream", MESSAGE).await.is_ok() {
                 break;
             }
         }

@@ -225,15 +225,22 @@ impl Service<Request<Body>> for Connection {
 
 type Bytes = <Body as http_body::Body>::Data;
 
-/// A request's body that begins and does not end.
-struct Unfinished(VecDeque<Bytes>);
+/// A request's body, which may begin and not end.
+struct Parts {
+    parts: VecDeque<Bytes>,
+    is_finished: bool,
+}
 
-impl http_body::Body for Unfinished {
+impl http_body::Body for Parts {
     type Data = Bytes;
     type Error = Status;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        self.0.pop_front().map_or(Poll::Pending, |part| Poll::Ready(Some(Ok(Frame::data(part)))))
+        match self.parts.pop_front() {
+            Some(part) => Poll::Ready(Some(Ok(Frame::data(part)))),
+            None if self.is_finished => Poll::Ready(None),
+            None => Poll::Pending,
+        }
     }
 }
 
@@ -309,15 +316,24 @@ impl Client {
         path: &str,
         parts: &[&'static [u8]],
     ) -> Result<Response<Incoming>, hyper::Error> {
-        let mut request = Request::post(format!("{}{}", self.origin.to_string().trim_end_matches('/'), path))
+        let parts = parts.iter().map(|part| Bytes::from_static(part)).collect();
+        self.send_body(path, Body::new(Parts { parts, is_finished: false })).await
+    }
+
+    /// Sends a whole message as it is on the wire. The answer's body is still to be read.
+    pub async fn send(&self, path: &str, message: &'static [u8]) -> Result<Response<Incoming>, hyper::Error> {
+        let parts = VecDeque::from([Bytes::from_static(message)]);
+        self.send_body(path, Body::new(Parts { parts, is_finished: true })).await
+    }
+
+    async fn send_body(&self, path: &str, body: Body) -> Result<Response<Incoming>, hyper::Error> {
+        let mut request = Request::post(format!("{}{path}", self.origin.to_string().trim_end_matches('/')))
             .header("content-type", "application/grpc")
             .header("te", "trailers");
         for (name, value) in &self.headers {
             request = request.header(*name, value);
         }
-        let parts = parts.iter().map(|part| Bytes::from_static(part)).collect();
-        let request = request.body(Body::new(Unfinished(parts))).unwrap();
-        self.connection.clone().call(request).await
+        self.connection.clone().call(request.body(body).unwrap()).await
     }
 
     pub async fn stream(&self, message: &str) -> Result<tonic::Streaming<String>, Status> {
