@@ -13,8 +13,22 @@ pub fn vectors(count: usize, dimension: usize, seed: u64) -> Vec<Vec<f32>> {
 /// English-looking text of about `words` words, in sentences and paragraphs.
 pub fn text(words: usize, seed: u64) -> String {
     const WORDS: [&str; 16] = [
-        "the", "retriever", "finds", "documents", "of", "a", "collection", "by", "vector", "and", "returns", "them",
-        "with", "scores", "in", "order",
+        "the",
+        "retriever",
+        "finds",
+        "documents",
+        "of",
+        "a",
+        "collection",
+        "by",
+        "vector",
+        "and",
+        "returns",
+        "them",
+        "with",
+        "scores",
+        "in",
+        "order",
     ];
     let mut state = seed;
     let mut text = String::with_capacity(words * 7);

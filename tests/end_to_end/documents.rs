@@ -281,3 +281,39 @@ async fn an_empty_list_does_nothing_and_an_empty_text_is_a_text() {
     assert_eq!(stored.elements(), elements(&client.embed_documents(&[""]).await.vectors[0]));
     assert_eq!(client.find("", search_in("points")).await, ["empty"]);
 }
+
+#[tokio::test]
+async fn metadata_is_bounded_and_a_list_with_vectors_makes_shorter_pages() {
+    let limits = Settings::new().without_model().set("limits.max_message_bytes", "131072");
+    let server = limits.set("limits.max_metadata_bytes", "50000").start().await;
+    let client = server.client().await;
+    client.create_for_vectors("points", 2048, v1::Metric::Cosine).await;
+    let with_bytes = |id: &str, bytes: usize| point(id, &[1.0; 2048]).with("note", string(&"x".repeat(bytes)));
+    let add = |documents| v1::DocumentsAddRequest { collection: "points".to_owned(), documents, ..Default::default() };
+
+    let status = expect::refused(
+        "much metadata",
+        client.documents().add(add(vec![with_bytes("a", 10), with_bytes("b", 50_000)])).await,
+    );
+    assert!(status.message().starts_with("documents[1].metadata: "), "{status:?}");
+    assert!(status.message().contains("limits.max_metadata_bytes"), "{status:?}");
+    assert_eq!(client.count("points").await, 0, "nothing is written");
+
+    let ids = ["a", "b", "c"];
+    for id in ids {
+        client.add("points", vec![with_bytes(id, 49_900)]).await;
+    }
+    let mut seen = Vec::new();
+    let mut request =
+        v1::DocumentsListRequest { collection: "points".to_owned(), with_vectors: Some(true), ..Default::default() };
+    loop {
+        let page = client.documents().list(request.clone()).await.unwrap().into_inner();
+        assert!(page.documents.iter().all(|document| document.elements().len() == 2048));
+        seen.push(page.documents.ids());
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
+    assert_eq!(seen, [vec!["a", "b"], vec!["c"]]);
+}

@@ -136,3 +136,78 @@ async fn validation_lists_every_fault_with_its_path() {
     assert_eq!(faults(vector_store("a/b", search_in("points"))).await, ["name"]);
     assert_eq!(names(&client).await, [""; 0], "nothing is stored");
 }
+
+#[tokio::test]
+async fn what_is_listed_is_bounded_and_a_list_that_fits_no_message_says_so() {
+    let server = Settings::new().without_model().set("limits.max_message_bytes", "100000").start().await;
+    let client = server.client().await;
+    client.create_for_vectors("points", 2, v1::Metric::Cosine).await;
+    let of_bytes = |name: &str, bytes: usize| {
+        let filter = compare(v1::filter::Kind::Eq, "n", string(&"x".repeat(bytes)));
+        vector_store(name, v1::VectorStoreRetriever { filter: Some(filter), ..search_in("points") })
+    };
+    let request = v1::RetrieversPutRequest { retriever: Some(of_bytes("large", 65_536)), expected_version: None };
+    expect::invalid("a large retriever", client.retrievers().put(request).await, "retriever");
+    put(&client, of_bytes("a", 60_000), None).await.unwrap();
+    assert_eq!(names(&client).await, ["a"]);
+    put(&client, of_bytes("b", 60_000), None).await.unwrap();
+    let answer = client.retrievers().list(v1::RetrieversListRequest {}).await;
+    expect::refused_with("a large list", answer, Code::FailedPrecondition, "LIST_TOO_LARGE");
+
+    let labels = |name: usize, value: usize, count: usize| {
+        (0..count).map(|number| (format!("{number:0name$}"), "x".repeat(value))).collect()
+    };
+    let new = |name: &str, labels| v1::CollectionsCreateRequest {
+        name: name.to_owned(),
+        labels,
+        vectors: Some(v1::collections_create_request::Vectors::Client(v1::ClientVectors { dimension: 2 })),
+        ..Default::default()
+    };
+    for labels in [labels(257, 0, 1), labels(1, 1025, 1)] {
+        expect::invalid("a large label", client.collections().create(new("large", labels)).await, "labels");
+    }
+    client.collections().create(new("large", labels(256, 1024, 64))).await.unwrap();
+    client.collections().list(v1::CollectionsListRequest {}).await.unwrap();
+    client.collections().create(new("larger", labels(256, 1024, 64))).await.unwrap();
+    let answer = client.collections().list(v1::CollectionsListRequest {}).await;
+    expect::refused_with("a large list", answer, Code::FailedPrecondition, "LIST_TOO_LARGE");
+}
+
+#[tokio::test]
+async fn every_part_of_a_request_that_is_at_fault_is_named() {
+    let server = Settings::new().without_model().start().await;
+    let client = server.client().await;
+    let search = async |request: v1::SearchRequest| client.retrieval().search(request).await;
+    expect::invalid_fields("nothing", search(v1::SearchRequest::default()).await, &["query", "search"]);
+    let bad = v1::VectorStoreRetriever {
+        collection: "a/b".to_owned(),
+        search_type: 99,
+        relevance_fn: 99,
+        filter: Some(v1::Filter::default()),
+        ..Default::default()
+    };
+    let fields = ["collection", "search_type", "filter", "relevance_fn"];
+    let request = v1::SearchRequest { query: None, search: Some(bad.clone()), encoding: 99 };
+    let in_search = fields.map(|field| format!("search.{field}"));
+    let expected: Vec<&str> = std::iter::once("query")
+        .chain(in_search.iter().map(String::as_str))
+        .chain(std::iter::once("encoding"))
+        .collect();
+    expect::invalid_fields("all", search(request).await, &expected);
+    // A collection that does not exist is another kind of error: what is wrong anyway goes first.
+    let request = v1::SearchRequest { query: None, search: Some(search_in("nowhere")), encoding: 0 };
+    expect::invalid("no query", search(request).await, "query");
+    let request = v1::RetrieversValidateRequest { retriever: Some(vector_store("c d", bad)) };
+    let faults = client.retrievers().validate(request).await;
+    let found: Vec<String> = faults.unwrap().into_inner().violations.into_iter().map(|fault| fault.field).collect();
+    assert_eq!(found[0], "name");
+    assert_eq!(found[1..], fields.map(|field| format!("vector_store.{field}")));
+
+    // A circle is a fault for validation as it is for storing.
+    client.create_for_vectors("points", 2, v1::Metric::Cosine).await;
+    put(&client, vector_store("a", search_in("points")), None).await.unwrap();
+    put(&client, reference("d", "a"), None).await.unwrap();
+    let request = v1::RetrieversValidateRequest { retriever: Some(reference("a", "d")) };
+    let [fault] = client.retrievers().validate(request).await.unwrap().into_inner().violations.try_into().unwrap();
+    assert_eq!(fault.field, "ref");
+}

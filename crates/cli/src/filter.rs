@@ -16,6 +16,7 @@ use std::fmt;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toller_core::filter::KeyPath;
+use toller_core::value::oversized_integer;
 use toller_core::{Filter, Value};
 
 /// A filter that reads and writes its JSON form.
@@ -27,7 +28,21 @@ pub(crate) struct JsonFilter(pub(crate) Filter);
 /// # Errors
 /// Names the path of the fault, such as `year.$gt3`.
 pub(crate) fn parse(text: &str) -> Result<Filter, String> {
+    check_integers(text)?;
     serde_json::from_str::<JsonFilter>(text).map(|JsonFilter(filter)| filter).map_err(|fault| fault.to_string())
+}
+
+/// Refuses JSON with an integer that would become a double in silence.
+///
+/// # Errors
+/// Names the first integer outside the 64-bit signed ones.
+pub(crate) fn check_integers(json: &str) -> Result<(), String> {
+    match oversized_integer(json) {
+        None => Ok(()),
+        Some(integer) => Err(format!(
+            "integer {integer} is outside the 64-bit signed integers; pass it as a string, or with .0 as a double"
+        )),
+    }
 }
 
 impl<'de> Deserialize<'de> for JsonFilter {
@@ -248,8 +263,9 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(Node::Scalar(Value::Int(value)))
     }
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Node, E> {
-        let value = i64::try_from(value)
-            .map_err(|_| E::custom(format!("integer {value} is above the largest 64-bit signed integer")))?;
+        let value = i64::try_from(value).map_err(|_| {
+            E::custom(format!("integer {value} is above the largest 64-bit signed integer; pass it as a string"))
+        })?;
         Ok(Node::Scalar(Value::Int(value)))
     }
     fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
@@ -337,7 +353,12 @@ mod tests {
         assert_eq!(big, Value::Int((1 << 53) + 1));
         let Ok(Filter::Eq(_, one)) = parse(r#"{"n":1.0}"#) else { panic!() };
         assert_eq!(one, Value::Double(1.0));
-        assert!(parse(r#"{"n":18446744073709551615}"#).unwrap_err().contains("largest 64-bit"));
+        for integer in ["9223372036854775808", "18446744073709551616", "-9223372036854775809"] {
+            let fault = parse(&format!(r#"{{"n":{{"$in":[1,{integer}]}}}}"#)).unwrap_err();
+            assert!(fault.contains(integer) && fault.contains("pass it as a string"), "{fault}");
+        }
+        let quoted = parse(r#"{"n":"18446744073709551616"}"#).unwrap();
+        assert_eq!(quoted, Filter::Eq(key("n"), "18446744073709551616".into()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use toller_api::v1;
 use toller_api::v1::retriever::Kind;
 
 use crate::error::Error;
-use crate::filter::JsonFilter;
+use crate::filter::{JsonFilter, check_integers};
 use crate::names::{RelevanceFunction, SearchType};
 
 /// A retriever.
@@ -69,7 +69,9 @@ impl RetrieverFile {
             std::fs::read_to_string(path)
         };
         let text = text.map_err(|source| Error::File { path: path.to_owned(), source })?;
-        serde_json::from_str(&text).map_err(|fault| Error::Failed(format!("{}: {fault}", path.display())))
+        let failed = |fault: String| Error::Failed(format!("{}: {fault}", path.display()));
+        check_integers(&text).map_err(failed)?;
+        serde_json::from_str(&text).map_err(|fault| failed(fault.to_string()))
     }
 
     /// The message.

@@ -24,7 +24,7 @@ impl DocumentId {
     pub fn new(id: impl AsRef<str>) -> Result<Self, String> {
         let id = id.as_ref();
         if id.is_empty() {
-            return Err("must not be empty; leave it out to have one made".to_owned());
+            return Err("must not be empty".to_owned());
         }
         if id.len() > MAX_ID_BYTES {
             return Err(format!("must be at most {MAX_ID_BYTES} bytes long, got {}", id.len()));

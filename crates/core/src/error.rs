@@ -157,6 +157,28 @@ impl Error {
     }
 }
 
+/// Both, or the faults of both, so that one answer names every field; an invalid argument goes before other errors.
+///
+/// # Errors
+/// `InvalidArgument` with the violations of both sides where both have some; else the one error there is, or the first.
+///
+/// ```
+/// use toller_core::Error;
+/// use toller_core::error::both;
+/// let faults = both::<(), ()>(Err(Error::invalid("k", "is 0")), Err(Error::invalid("n", "is 0")));
+/// assert_eq!(faults.unwrap_err().to_string(), "k: is 0; n: is 0");
+/// ```
+pub fn both<L, R>(left: Result<L>, right: Result<R>) -> Result<(L, R)> {
+    match (left, right) {
+        (Ok(left), Ok(right)) => Ok((left, right)),
+        (Err(Error::InvalidArgument(mut violations)), Err(Error::InvalidArgument(more))) => {
+            violations.extend(more);
+            Err(Error::InvalidArgument(violations))
+        }
+        (_, Err(error @ Error::InvalidArgument(_))) | (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}
+
 /// `prefix` and `field` as one path: `a` + `b` is `a.b`, `a` + `[0]` is `a[0]`.
 pub fn join_path(prefix: &str, field: &str) -> String {
     match (prefix.is_empty(), field.is_empty()) {
@@ -169,4 +191,19 @@ pub fn join_path(prefix: &str, field: &str) -> String {
 
 fn join_violations(violations: &[FieldViolation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_argument_goes_before_other_errors() {
+        let invalid = || Error::invalid("k", "is 0");
+        assert_eq!(both(Ok(1), Ok("a")), Ok((1, "a")));
+        assert_eq!(both::<(), ()>(Err(Error::Cancelled), Err(invalid())), Err(invalid()));
+        assert_eq!(both::<(), ()>(Err(invalid()), Err(Error::Cancelled)), Err(invalid()));
+        assert_eq!(both::<(), _>(Err(Error::Cancelled), Ok(1)), Err(Error::Cancelled));
+        assert_eq!(both::<_, ()>(Ok(1), Err(invalid())), Err(invalid()));
+    }
 }

@@ -81,8 +81,7 @@ impl KeyPath {
 
     /// The path of one top-level name, whatever characters it has; `None` when the name is empty.
     pub fn of_name(name: &str) -> Option<Self> {
-        let text = name.replace('\\', "\\\\").replace('.', "\\.");
-        (!name.is_empty()).then(|| Self { text, names: vec![name.to_owned()] })
+        (!name.is_empty()).then(|| Self { text: escape_name(name), names: vec![name.to_owned()] })
     }
 
     /// The path as it was written.
@@ -103,6 +102,11 @@ impl KeyPath {
             _ => None,
         })
     }
+}
+
+/// `name` as it stands in a path: a backslash goes before each dot and each backslash.
+pub fn escape_name(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('.', "\\.")
 }
 
 fn push_to_last(names: &mut [String], character: char) {

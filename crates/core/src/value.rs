@@ -6,9 +6,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::IntErrorKind;
 
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::join_path;
+use crate::filter::escape_name;
 
 /// Metadata of a document: a map from names to values, ordered by name.
 pub type Metadata = BTreeMap<String, Value>;
@@ -87,13 +91,13 @@ impl Value {
             }
             Self::List(items) => items.iter().enumerate().try_for_each(|(index, item)| {
                 item.check_below(depth_left - 1)
-                    .map_err(|(path, fault)| (crate::error::join_path(&format!("[{index}]"), &path), fault))
+                    .map_err(|(path, fault)| (join_path(&format!("[{index}]"), &path), fault))
             }),
             Self::Map(entries) if entries.contains_key("") => {
                 Err((String::new(), "must not have an empty key".to_owned()))
             }
             Self::Map(entries) => entries.iter().try_for_each(|(key, item)| {
-                item.check_below(depth_left - 1).map_err(|(path, fault)| (crate::error::join_path(key, &path), fault))
+                item.check_below(depth_left - 1).map_err(|(path, fault)| (join_path(&escape_name(key), &path), fault))
             }),
             _ => Ok(()),
         }
@@ -103,15 +107,58 @@ impl Value {
 /// Checks the metadata of a document: finite numbers, bounded depth, no empty key.
 ///
 /// # Errors
-/// The path within the metadata, and the fault.
+/// The path within the metadata, in the spelling of filters (`\\.` is a dot within a name), and the fault.
 pub fn check_metadata(metadata: &Metadata) -> Result<(), (String, String)> {
     for (key, value) in metadata {
         if key.is_empty() {
             return Err((String::new(), "must not have an empty key".to_owned()));
         }
-        value.check().map_err(|(path, fault)| (crate::error::join_path(key, &path), fault))?;
+        value.check().map_err(|(path, fault)| (join_path(&escape_name(key), &path), fault))?;
     }
     Ok(())
+}
+
+/// The first integer of a JSON text that is outside the 64-bit signed integers, as it is written there.
+///
+/// From 2^64 upwards (and below -2^63) serde_json hands out a double in silence, where it can no longer be told from
+/// `1e20`; so readers of JSON ask this first. Numbers with a fraction or an exponent are doubles by intent. Of a text that
+/// is no JSON it may say anything. O(length of the text).
+///
+/// ```
+/// use toller_core::value::oversized_integer;
+/// assert_eq!(oversized_integer(r#"{"id": 18446744073709551616}"#), Some("18446744073709551616"));
+/// assert_eq!(oversized_integer(r#"{"id": "18446744073709551616", "double": 1e20}"#), None);
+/// ```
+pub fn oversized_integer(json: &str) -> Option<&str> {
+    let mut rest = json;
+    loop {
+        let start = rest.find(|character: char| matches!(character, '"' | '-' | '0'..='9'))?;
+        rest = rest.get(start..)?;
+        if let Some(text) = rest.strip_prefix('"') {
+            rest = after_string(text)?;
+            continue;
+        }
+        let end = rest.find(|character: char| !matches!(character, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+        let (number, after) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+        let is_integer = !number.contains(['.', 'e', 'E']);
+        let fault = number.parse::<i64>().err().map(|fault| *fault.kind());
+        if is_integer && matches!(fault, Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow)) {
+            return Some(number);
+        }
+        rest = after;
+    }
+}
+
+/// What follows the closing quote of a JSON string; none when it does not end.
+fn after_string(mut text: &str) -> Option<&str> {
+    loop {
+        let stop = text.find(['"', '\\'])?;
+        text = text.get(stop..)?;
+        match text.strip_prefix('"') {
+            Some(after) => return Some(after),
+            None => text = text.get(2..)?,
+        }
+    }
 }
 
 /// Exact: the integer is never rounded to a double.
@@ -275,6 +322,33 @@ mod tests {
     }
 
     #[test]
+    fn integers_beyond_64_bits_are_found_in_json() {
+        for (json, expected) in [
+            ("9223372036854775807", None),
+            ("-9223372036854775808", None),
+            ("9223372036854775808", Some("9223372036854775808")),
+            ("-9223372036854775809", Some("-9223372036854775809")),
+            (r#"{"a":[1,{"b":99999999999999999999}]}"#, Some("99999999999999999999")),
+            (r#"{"99999999999999999999":"99999999999999999999"}"#, None),
+            (r#"{"a\"99999999999999999999":1}"#, None),
+            (r#"{"a\\":99999999999999999999}"#, Some("99999999999999999999")),
+            ("[99999999999999999999.0, 1e20, 1E+20, -1.5e300, -0]", None),
+            (r#"["open 99999999999999999999"#, None),
+            (r#""\ü"#, None),
+            ("", None),
+        ] {
+            assert_eq!(oversized_integer(json), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn paths_escape_dots_as_filters_do() {
+        let value = Value::Map([("b\\c".to_owned(), Value::Double(f64::NAN))].into());
+        let metadata = Metadata::from([("a.b".to_owned(), value)]);
+        assert_eq!(check_metadata(&metadata).unwrap_err().0, r"a\.b.b\\c");
+    }
+
+    #[test]
     fn check_names_the_path() {
         let value = Value::Map([("a".to_owned(), Value::List(vec![Value::Double(f64::NAN)]))].into());
         assert_eq!(value.check().unwrap_err().0, "a[0]");
@@ -286,6 +360,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn json_of_a_value_has_no_oversized_integer(text in any::<String>(), int in any::<i64>(), double in -1e300..1e300) {
+            let value = Value::List(vec![text.into(), Value::Int(int), Value::Double(double)]);
+            let json = serde_json::to_string(&value).unwrap();
+            prop_assert_eq!(oversized_integer(&json), None, "{}", json);
+        }
+
         #[test]
         fn comparison_is_antisymmetric(int in any::<i64>(), double in any::<f64>()) {
             let (left, right) = (Value::Int(int), Value::Double(double));

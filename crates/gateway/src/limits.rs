@@ -6,6 +6,10 @@ use toller_retrieval::PlanLimits;
 
 use crate::config::LimitsConfig;
 
+/// Largest retriever that can be stored, as encoded in protobuf: more than any person writes, and a list of a hundred fits
+/// into a message.
+const MAX_STORED_RETRIEVER_BYTES: usize = 64 << 10;
+
 /// The configured bounds, as checks.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits(LimitsConfig);
@@ -48,6 +52,42 @@ impl Limits {
             text.len()
         );
         Err(Error::invalid(field(), description))
+    }
+
+    /// Metadata of at most `limits.max_metadata_bytes` bytes, as encoded; faults are in `metadata`.
+    pub(crate) fn check_metadata(&self, encoded_bytes: usize) -> Result<()> {
+        let most = self.0.max_metadata_bytes;
+        if encoded_bytes <= most {
+            return Ok(());
+        }
+        let description =
+            format!("must be at most {most} bytes when encoded (limits.max_metadata_bytes), got {encoded_bytes}");
+        Err(Error::invalid("metadata", description))
+    }
+
+    /// A retriever small enough to be stored; faults are in the retriever itself.
+    pub(crate) fn check_stored_retriever(encoded_bytes: usize) -> Result<()> {
+        if encoded_bytes <= MAX_STORED_RETRIEVER_BYTES {
+            return Ok(());
+        }
+        let description = format!(
+            "must be at most {MAX_STORED_RETRIEVER_BYTES} bytes when encoded, got {encoded_bytes}; make its filter smaller"
+        );
+        Err(Error::invalid("", description))
+    }
+
+    /// A list without pages that fits into a message. Its caller cannot ask for less: what is listed must shrink.
+    pub(crate) fn check_list(&self, what: &str, encoded_bytes: usize) -> Result<()> {
+        if encoded_bytes <= self.0.max_message_bytes {
+            return Ok(());
+        }
+        Err(Error::FailedPrecondition {
+            reason: "LIST_TOO_LARGE",
+            message: format!(
+                "the list of {what} takes {encoded_bytes} bytes, over the {} of limits.max_message_bytes; get them one by one, delete some, or raise the setting",
+                self.0.max_message_bytes
+            ),
+        })
     }
 
     pub(crate) fn check_filter(&self, filter: Option<&Filter>) -> Result<()> {

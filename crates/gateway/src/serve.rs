@@ -102,7 +102,7 @@ pub async fn serve(
     }
     add_service!(
         v1::collections_server::CollectionsServer::new,
-        CollectionsService { collections: Arc::clone(&collections) }
+        CollectionsService { collections: Arc::clone(&collections), limits: limits.clone() }
     );
     add_service!(
         v1::documents_server::DocumentsServer::new,
@@ -113,7 +113,10 @@ pub async fn serve(
         v1::retrieval_server::RetrievalServer::new,
         RetrievalService { planner: Arc::clone(&planner), limits: limits.clone() }
     );
-    add_service!(v1::retrievers_server::RetrieversServer::new, RetrieversService { planner, stored });
+    add_service!(
+        v1::retrievers_server::RetrieversServer::new,
+        RetrieversService { planner, stored, limits: limits.clone() }
+    );
 
     let ready = Ready {
         address: listener.address(),

@@ -19,7 +19,9 @@ pub enum ProviderError {
         address: String,
     },
     /// The service did not answer in time, or refused.
-    #[error("the Embedder service at {address} cannot be used: {fault}; check that it runs and that the API key is right")]
+    #[error(
+        "the Embedder service at {address} cannot be used: {fault}; check that it runs and that the API key is right"
+    )]
     Unusable {
         /// The service.
         address: String,

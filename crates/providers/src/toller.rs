@@ -132,8 +132,9 @@ impl TollerEmbeddings {
     }
 
     fn embedding(&self, vector: v1::Vector, usage: &v1::TextUsage) -> Result<Embedding> {
-        let vector = convert::vector_from_message(vector)
-            .map_err(|fault| Error::Internal(format!("the Embedder service at {} answered a vector that {fault}", self.address)))?;
+        let vector = convert::vector_from_message(vector).map_err(|fault| {
+            Error::Internal(format!("the Embedder service at {} answered a vector that {fault}", self.address))
+        })?;
         Ok(Embedding { vector, token_count: usage.token_count, truncated: usage.truncated })
     }
 

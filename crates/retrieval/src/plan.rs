@@ -21,7 +21,7 @@ use crate::vector_store::{self, Choice, VectorStoreRetriever};
 /// How large a declared retriever may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanLimits {
-    /// Most hits and most MMR candidates of one node.
+    /// Most hits and most MMR candidates of one node; the setting `limits.max_k`, which errors name.
     pub max_k: u32,
     /// Deepest nesting, references included.
     pub max_depth: usize,
@@ -95,13 +95,14 @@ impl Planner {
         }
     }
 
-    /// Every fault of `spec`, without running it. Missing collections and stored retrievers are faults too.
+    /// Every fault of `spec`, without running it. Missing collections and stored retrievers are faults too, and so is a
+    /// reference that leads back to its own name, since it may be meant for storing.
     ///
     /// # Errors
     /// What stands in the way of checking, such as a catalogue that cannot be reached.
     pub async fn validate(&self, context: &RequestContext, spec: &RetrieverSpec) -> Result<Vec<FieldViolation>> {
-        match self.plan(context, spec).await {
-            Ok(_) => Ok(Vec::new()),
+        match self.check_storable(context, spec).await {
+            Ok(()) => Ok(Vec::new()),
             Err(Error::InvalidArgument(violations)) => Ok(violations),
             Err(error @ (Error::NotFound { .. } | Error::FailedPrecondition { .. })) => {
                 let field = match &spec.kind {
@@ -192,7 +193,7 @@ impl Planner {
         let max_k = self.limits.max_k;
         for (field, value) in [("k", parameters.k), ("fetch_k", parameters.fetch_k)] {
             if let Some(value) = value.filter(|value| !(1..=max_k).contains(value)) {
-                fault(field, format!("must be from 1 to {max_k}, got {value}"));
+                fault(field, format!("must be from 1 to {max_k} (limits.max_k), got {value}"));
             }
         }
         if parameters.search_type != SearchType::Mmr {

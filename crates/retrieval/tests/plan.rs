@@ -181,7 +181,7 @@ async fn every_fault_is_named_with_its_path() {
     let relevance = VectorStoreRetrieverSpec { relevance_fn: RelevanceFunction::HalfCosine, ..search() };
     assert!(world.planner.plan(&world.context, &spec(relevance)).await.is_ok());
     let too_large = VectorStoreRetrieverSpec { k: Some(1001), ..search() };
-    assert!(world.fault(too_large).await.contains("from 1 to 1000, got 1001"));
+    assert!(world.fault(too_large).await.contains("from 1 to 1000 (limits.max_k), got 1001"));
 }
 
 #[tokio::test]
@@ -253,6 +253,13 @@ async fn references_never_run_in_circles() {
     let own = named_ref(Some("a"), "a");
     let refused = world.planner.check_storable(&world.context, &own).await;
     assert!(matches!(refused, Err(Error::FailedPrecondition { reason: "RETRIEVER_CYCLE", .. })), "{refused:?}");
+    // Validation says what storing would.
+    world.stored.put(&world.context, named_ref(Some("d"), "a"), WriteCondition::Always).await.unwrap();
+    for (spec, way) in [(own, "a -> a"), (named_ref(Some("a"), "d"), "a -> d -> a")] {
+        let [fault] = world.planner.validate(&world.context, &spec).await.unwrap().try_into().unwrap();
+        assert_eq!(fault.field, "ref");
+        assert!(fault.description.ends_with(way), "{}", fault.description);
+    }
     for spec in [named_ref(Some("a"), "b"), named_ref(Some("b"), "a")] {
         world.stored.put(&world.context, spec, WriteCondition::Always).await.unwrap();
     }

@@ -38,6 +38,12 @@ pub const MAX_DESCRIPTION_BYTES: usize = 4096;
 /// Most labels of a collection.
 pub const MAX_LABELS: usize = 64;
 
+/// Longest name of a label in bytes; it has at least one.
+pub const MAX_LABEL_NAME_BYTES: usize = 256;
+
+/// Longest value of a label in bytes; it may be empty.
+pub const MAX_LABEL_VALUE_BYTES: usize = 1024;
+
 /// How often a change is tried again when another writer was first.
 const UPDATE_ATTEMPTS: usize = 16;
 
@@ -54,7 +60,8 @@ pub struct NewCollection {
     pub name: CollectionName,
     /// For people; at most [`MAX_DESCRIPTION_BYTES`].
     pub description: String,
-    /// For the caller; at most [`MAX_LABELS`].
+    /// For the caller; at most [`MAX_LABELS`], with names of 1 to [`MAX_LABEL_NAME_BYTES`] and values of at most
+    /// [`MAX_LABEL_VALUE_BYTES`] bytes.
     pub labels: BTreeMap<String, String>,
     /// How vectors are compared.
     pub metric: Metric,
@@ -395,8 +402,18 @@ fn check_texts(description: Option<&str>, labels: Option<&BTreeMap<String, Strin
     if let Some(count) = labels.map(BTreeMap::len).filter(|count| *count > MAX_LABELS) {
         fault("labels", format!("must be at most {MAX_LABELS}, got {count}"));
     }
-    if labels.is_some_and(|labels| labels.contains_key("")) {
-        fault("labels", "must not have an empty key".to_owned());
+    for (name, value) in labels.into_iter().flatten() {
+        let (name_bytes, value_bytes) = (name.len(), value.len());
+        // Neither the long name nor one of many faults is worth repeating: the first says what is wrong.
+        if !(1..=MAX_LABEL_NAME_BYTES).contains(&name_bytes) {
+            fault("labels", format!("must have names of 1 to {MAX_LABEL_NAME_BYTES} bytes, got one of {name_bytes}"));
+            break;
+        }
+        if value_bytes > MAX_LABEL_VALUE_BYTES {
+            let most = MAX_LABEL_VALUE_BYTES;
+            fault("labels", format!("must have values of at most {most} bytes, got {value_bytes} for {name:?}"));
+            break;
+        }
     }
     Error::from_violations(violations)
 }

@@ -58,6 +58,7 @@ pub(crate) fn check_documents(
             fault(&join_path("metadata", &path), description);
         }
         let id = match &document.id {
+            Some(id) if id.is_empty() => Err("must not be empty; leave it out to have one made".to_owned()),
             Some(id) => DocumentId::new(id),
             None => make_id(context, spec, request_id, index, &document),
         };

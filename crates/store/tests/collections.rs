@@ -197,6 +197,11 @@ async fn what_cannot_be_a_collection_is_refused() {
         ..new("a", VectorSource::Client { dimension: 2 })
     };
     assert_eq!(fields(collections.create(&context(), much).await), ["description", "labels"]);
+    for (label, value) in [(String::new(), 0), ("x".repeat(257), 0), ("x".to_owned(), 1025)] {
+        let labels = BTreeMap::from([(label, "x".repeat(value))]);
+        let new = NewCollection { labels, ..new("a", VectorSource::Client { dimension: 2 }) };
+        assert_eq!(fields(collections.create(&context(), new).await), ["labels"]);
+    }
     let (reason, message) = reason(collections.create(&context(), new("a", VectorSource::Model)).await);
     assert_eq!(reason, "NO_EMBEDDING_MODEL");
     assert!(message.contains("start the server with one"), "{message}");

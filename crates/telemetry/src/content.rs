@@ -19,7 +19,7 @@ pub const MAX_RECORDED_BYTES: usize = 8 * 1024;
 pub struct ContentPolicy {
     /// Record content at all.
     pub record: bool,
-    /// Hide query texts.
+    /// Hide query texts, where they are embedded too.
     pub hide_inputs: bool,
     /// Hide ids, texts and metadata of found documents.
     pub hide_outputs: bool,

@@ -220,12 +220,13 @@ pub fn embeddings(embeddings: &EmbeddingsSpan<'_>) -> Span {
     )
 }
 
-/// Adds the embedded texts to an [`embeddings`] span, where content is recorded.
-pub fn record_texts(span: &Span, texts: &[String]) {
+/// Adds the embedded texts to an [`embeddings`] span, where content is recorded. Texts of queries are inputs too.
+pub fn record_texts(span: &Span, role: EmbeddingRole, texts: &[String]) {
     let policy = ContentPolicy::current();
+    let hidden = policy.hide_embeddings_text || (policy.hide_inputs && role == EmbeddingRole::Query);
     if policy.record && is_recording(span) {
         for (index, text) in texts.iter().take(MAX_RECORDED_ITEMS).enumerate() {
-            let text = shown(text, policy.hide_embeddings_text).into_owned();
+            let text = shown(text, hidden).into_owned();
             span.set_attribute(names::embedding_item(index, "text"), text);
         }
     }

@@ -52,7 +52,7 @@ impl Embeddings for TracedEmbeddings {
             texts: count,
             dimension: fingerprint.dimension,
         });
-        spans::record_texts(&span, &texts);
+        spans::record_texts(&span, role, &texts);
         let started = Instant::now();
         let result = self.inner.embed(context, role, texts).instrument(span.clone()).await;
         let usage = match &result {

@@ -32,6 +32,10 @@ fn hit(id: &str, metadata: &[(&str, Value)]) -> ScoredDocument {
 
 /// A retrieval span and an embeddings span as exported under `policy`.
 fn export(policy: ContentPolicy, hits: &[ScoredDocument]) -> (Span, Span) {
+    export_role(policy, EmbeddingRole::Document, hits)
+}
+
+fn export_role(policy: ContentPolicy, role: EmbeddingRole, hits: &[ScoredDocument]) -> (Span, Span) {
     let collector = Collector::grpc();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let url = collector.url();
@@ -50,14 +54,9 @@ fn export(policy: ContentPolicy, hits: &[ScoredDocument]) -> (Span, Span) {
         spans::record_query(&span, "the query");
         span.in_scope(|| ());
         spans::record_hits(&span, hits);
-        let span = spans::embeddings(&EmbeddingsSpan {
-            provider: "candle",
-            model: "tiny",
-            role: EmbeddingRole::Document,
-            texts: 1,
-            dimension: 2,
-        });
-        spans::record_texts(&span, &["the text".to_owned()]);
+        let span =
+            spans::embeddings(&EmbeddingsSpan { provider: "candle", model: "tiny", role, texts: 1, dimension: 2 });
+        spans::record_texts(&span, role, &["the text".to_owned()]);
         let answer = [Embedding { vector: vec![0.5, -1.0], token_count: None, truncated: true }];
         spans::record_embeddings(&span, EmbeddingUsage::of(&answer), &answer);
     });
@@ -118,6 +117,17 @@ fn content_is_recorded_when_turned_on_and_hidden_part_by_part() {
     let embedded = attributes(&embeddings.attributes);
     assert_eq!(embedded["embedding.embeddings.0.embedding.text"], string("__REDACTED__"));
     assert_eq!(embedded["embedding.embeddings.0.embedding.vector"], string("__REDACTED__"));
+
+    // Hidden inputs hide a query where it is embedded, and documents no more than before.
+    let inputs = ContentPolicy { record: true, hide_inputs: true, ..ContentPolicy::default() };
+    for (role, text) in [(EmbeddingRole::Query, "__REDACTED__"), (EmbeddingRole::Document, "the text")] {
+        let (_, embeddings) = export_role(inputs, role, &[]);
+        assert_eq!(
+            attributes(&embeddings.attributes)["embedding.embeddings.0.embedding.text"],
+            string(text),
+            "{role:?}"
+        );
+    }
 
     // Many documents: the attributes of the first 32, none of them dropped, and the scores of all.
     let many: Vec<ScoredDocument> = (0..100).map(|index| hit(&format!("d{index}"), &[])).collect();

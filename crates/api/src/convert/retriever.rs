@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use toller_core::error::both;
 use toller_core::retriever::{RetrieverKind, RetrieverName, RetrieverSpec, SearchType, VectorStoreRetrieverSpec};
 use toller_core::{Error, Query, Result};
 
@@ -33,26 +34,32 @@ pub fn query_from_message(message: Option<v1::Query>) -> Result<Query> {
 /// A declared retriever from its message.
 ///
 /// # Errors
-/// `InvalidArgument` with the path inside the retriever.
+/// `InvalidArgument` with the path inside the retriever, of every fault that can be seen in the message.
 pub fn retriever_from_message(message: v1::Retriever) -> Result<RetrieverSpec> {
     let name = match message.name.as_str() {
-        "" => None,
-        name => Some(retriever_name_from_message("name", name)?),
+        "" => Ok(None),
+        name => retriever_name_from_message("name", name).map(Some),
     };
-    if message.tags.len() > MAX_TAGS {
-        return Err(Error::invalid("tags", format!("must be at most {MAX_TAGS}, got {}", message.tags.len())));
-    }
-    if let Some(index) = message.tags.iter().position(|tag| tag.is_empty() || tag.len() > MAX_TAG_BYTES) {
-        return Err(Error::invalid(format!("tags[{index}]"), format!("must be 1 to {MAX_TAG_BYTES} bytes long")));
-    }
+    let tags = tags_from_message(message.tags);
     let kind = match message.kind {
-        None => return Err(Error::invalid("", "must have a kind, such as vector_store")),
+        None => Err(Error::invalid("", "must have a kind, such as vector_store")),
         Some(v1::retriever::Kind::VectorStore(message)) => vector_store_retriever_from_message(message)
             .map(RetrieverKind::VectorStore)
-            .map_err(|error| error.within("vector_store"))?,
-        Some(v1::retriever::Kind::Ref(name)) => RetrieverKind::Ref(retriever_name_from_message("ref", &name)?),
+            .map_err(|error| error.within("vector_store")),
+        Some(v1::retriever::Kind::Ref(name)) => retriever_name_from_message("ref", &name).map(RetrieverKind::Ref),
     };
-    Ok(RetrieverSpec { name, tags: BTreeSet::from_iter(message.tags), kind })
+    let ((name, tags), kind) = both(both(name, tags), kind)?;
+    Ok(RetrieverSpec { name, tags, kind })
+}
+
+fn tags_from_message(tags: Vec<String>) -> Result<BTreeSet<String>> {
+    if tags.len() > MAX_TAGS {
+        return Err(Error::invalid("tags", format!("must be at most {MAX_TAGS}, got {}", tags.len())));
+    }
+    if let Some(index) = tags.iter().position(|tag| tag.is_empty() || tag.len() > MAX_TAG_BYTES) {
+        return Err(Error::invalid(format!("tags[{index}]"), format!("must be 1 to {MAX_TAG_BYTES} bytes long")));
+    }
+    Ok(BTreeSet::from_iter(tags))
 }
 
 /// The name of a retriever, in the request's field `field`.
@@ -66,24 +73,29 @@ pub fn retriever_name_from_message(field: &str, name: &str) -> Result<RetrieverN
 /// The parameters of a vector store retriever; their ranges are checked where the retriever is planned.
 ///
 /// # Errors
-/// `InvalidArgument` for the collection, an unknown enum value, or the filter.
+/// `InvalidArgument` for the collection, unknown enum values and the filter, all that are at fault together.
 pub fn vector_store_retriever_from_message(message: v1::VectorStoreRetriever) -> Result<VectorStoreRetrieverSpec> {
     let search_type = match v1::SearchType::try_from(message.search_type) {
-        Ok(v1::SearchType::Unspecified | v1::SearchType::Similarity) => SearchType::Similarity,
-        Ok(v1::SearchType::SimilarityScoreThreshold) => SearchType::SimilarityScoreThreshold,
-        Ok(v1::SearchType::Mmr) => SearchType::Mmr,
-        Err(_) => return Err(Error::invalid("search_type", format!("unknown value {}", message.search_type))),
+        Ok(v1::SearchType::Unspecified | v1::SearchType::Similarity) => Ok(SearchType::Similarity),
+        Ok(v1::SearchType::SimilarityScoreThreshold) => Ok(SearchType::SimilarityScoreThreshold),
+        Ok(v1::SearchType::Mmr) => Ok(SearchType::Mmr),
+        Err(_) => Err(Error::invalid("search_type", format!("unknown value {}", message.search_type))),
     };
+    let collection = collection_name_from_message("collection", &message.collection);
+    let filter = optional_filter_from_message(message.filter);
+    let relevance_fn = relevance_function_from_message(message.relevance_fn);
+    let ((collection, search_type), (filter, relevance_fn)) =
+        both(both(collection, search_type), both(filter, relevance_fn))?;
     Ok(VectorStoreRetrieverSpec {
-        collection: collection_name_from_message("collection", &message.collection)?,
+        collection,
         search_type,
         k: message.k,
         fetch_k: message.fetch_k,
         lambda_mult: message.lambda_mult,
         score_threshold: message.score_threshold,
         raw_score_threshold: message.raw_score_threshold,
-        filter: optional_filter_from_message(message.filter)?,
-        relevance_fn: relevance_function_from_message(message.relevance_fn)?,
+        filter,
+        relevance_fn,
         with_vectors: message.with_vectors.unwrap_or(false),
     })
 }
@@ -141,6 +153,24 @@ mod tests {
         let RetrieverKind::VectorStore(inner) = &spec.kind else { panic!("wrong kind") };
         assert_eq!((inner.k, inner.fetch_k, inner.lambda_mult), (Some(0), None, Some(0.0)));
         assert_eq!(retriever_from_message(retriever_to_message(&spec)), Ok(spec));
+    }
+
+    #[test]
+    fn every_fault_that_can_be_seen_is_named() {
+        let mut message = vector_store(|message| {
+            message.collection = "a/b".to_owned();
+            message.search_type = 99;
+            message.filter = Some(v1::Filter::default());
+            message.relevance_fn = 99;
+        });
+        message.name = "c d".to_owned();
+        message.tags = vec![String::new()];
+        let Error::InvalidArgument(faults) = retriever_from_message(message).unwrap_err() else { panic!("wrong kind") };
+        let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+        let expected =
+            ["collection", "search_type", "filter", "relevance_fn"].map(|field| format!("vector_store.{field}"));
+        assert_eq!(fields[..2], ["name", "tags[0]"]);
+        assert_eq!(fields[2..], expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use toller_core::error::join_path;
+use toller_core::filter::escape_name;
 use toller_core::{Error, Result, Value};
 
 use crate::v1;
@@ -34,13 +34,13 @@ pub fn value_from_message(message: v1::Value) -> Result<Value> {
     }
 }
 
-/// Map entries from their messages; the path of a fault begins with the key.
+/// Map entries from their messages; the path of a fault begins with the key, escaped as in filters.
 pub(super) fn entries_from_message(entries: BTreeMap<String, v1::Value>) -> Result<BTreeMap<String, Value>> {
     entries
         .into_iter()
         .map(|(key, value)| match value_from_message(value) {
             Ok(value) => Ok((key, value)),
-            Err(error) => Err(error.within(&join_path(&key, ""))),
+            Err(error) => Err(error.within(&escape_name(&key))),
         })
         .collect()
 }
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn a_missing_kind_is_named_with_its_path() {
-        let map = v1::MapValue { entries: [("a".to_owned(), v1::Value { kind: None })].into() };
+        let map = v1::MapValue { entries: [("a.b".to_owned(), v1::Value { kind: None })].into() };
         let list = v1::ListValue { values: vec![v1::Value { kind: Some(Kind::MapValue(map)) }] };
         let error = value_from_message(v1::Value { kind: Some(Kind::ListValue(list)) }).unwrap_err();
-        assert!(error.to_string().starts_with("[0].a: "), "{error}");
+        assert!(error.to_string().starts_with(r"[0].a\.b: "), "{error}");
     }
 }

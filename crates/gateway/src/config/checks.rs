@@ -84,6 +84,10 @@ fn check_deadlines(limits: &LimitsConfig, origins: &Origins<'_>) -> Result<(), C
 
 fn check_embedding(config: &Config, origins: &Origins<'_>) -> Result<(), ConfigError> {
     let embedding = &config.embedding;
+    if embedding.provider == EmbeddingProvider::Toller {
+        check_address(embedding.address.as_deref())
+            .map_err(|description| origins.invalid("embedding.address", description))?;
+    }
     if embedding.provider != EmbeddingProvider::Candle
         && let Some(key) = CANDLE_ONLY.into_iter().find(|key| origins.of(key).is_some())
     {
@@ -97,9 +101,7 @@ fn check_embedding(config: &Config, origins: &Origins<'_>) -> Result<(), ConfigE
         }
     }
     match embedding.provider {
-        EmbeddingProvider::None => Ok(()),
-        EmbeddingProvider::Toller => check_address(embedding.address.as_deref())
-            .map_err(|description| origins.invalid("embedding.address", description)),
+        EmbeddingProvider::None | EmbeddingProvider::Toller => Ok(()),
         EmbeddingProvider::Candle => check_local_model(config, origins),
     }
 }

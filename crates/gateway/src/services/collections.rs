@@ -11,8 +11,11 @@ use toller_serving::context::answer;
 use toller_store::{CollectionUpdate, Collections, NewCollection, VectorSource};
 use tonic::{Request, Response, Status};
 
+use crate::limits::Limits;
+
 pub(crate) struct CollectionsService {
     pub(crate) collections: Arc<Collections>,
+    pub(crate) limits: Limits,
 }
 
 impl CollectionsService {
@@ -78,7 +81,10 @@ impl CollectionsRpc for CollectionsService {
     ) -> Result<Response<v1::CollectionsListResponse>, Status> {
         answer(request, Role::Reader, async |context, _| {
             let specs = self.collections.list(&context).await?;
-            Ok(v1::CollectionsListResponse { collections: specs.iter().map(|spec| self.message(spec)).collect() })
+            let answer =
+                v1::CollectionsListResponse { collections: specs.iter().map(|spec| self.message(spec)).collect() };
+            self.limits.check_list("collections", prost::Message::encoded_len(&answer))?;
+            Ok(answer)
         })
         .await
     }

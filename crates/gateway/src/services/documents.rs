@@ -40,7 +40,9 @@ impl DocumentsService {
                 })
                 .transpose()
                 .map_err(|error| error.within("vectors"))?;
-            let metadata = convert::metadata_from_message(message.metadata)?;
+            let metadata = v1::MapValue { entries: message.metadata };
+            self.limits.check_metadata(prost::Message::encoded_len(&metadata))?;
+            let metadata = convert::metadata_from_message(metadata.entries)?;
             Ok(NewDocument { id: message.id, page_content: message.page_content, metadata, vector })
         };
         convert().map_err(|error: Error| error.within(&format!("documents[{index}]")))

@@ -6,6 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use toller_api::convert::{self, Encoding};
 use toller_api::v1;
 use toller_api::v1::retrieval_server::Retrieval as RetrievalRpc;
+use toller_core::error::both;
 use toller_core::{Error, Query, RequestContext, Result, Retriever, Role, ScoredDocument};
 use toller_retrieval::Planner;
 use toller_serving::context::answer;
@@ -50,13 +51,14 @@ impl RetrievalService {
 impl RetrievalRpc for RetrievalService {
     async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
         answer(request, Role::Reader, async |context, message| {
-            let encoding = convert::encoding_from_message(message.encoding)?;
-            let query = self.query(message.query)?;
+            let encoding = convert::encoding_from_message(message.encoding);
+            let query = self.query(message.query);
             let plan = async {
                 let search = message.search.ok_or_else(|| Error::invalid("", "must be given"))?;
                 self.planner.plan_search(&context, convert::vector_store_retriever_from_message(search)?).await
             };
-            let retriever = plan.await.map_err(|error| error.within("search"))?;
+            let retriever = plan.await.map_err(|error| error.within("search"));
+            let ((query, retriever), encoding) = both(both(query, retriever), encoding)?;
             let hits = retriever.retrieve(&context, &query).await?;
             Ok(v1::SearchResponse { hits: self.hits("search.k", &hits, encoding)? })
         })
@@ -65,9 +67,10 @@ impl RetrievalRpc for RetrievalService {
 
     async fn retrieve(&self, request: Request<v1::RetrieveRequest>) -> Result<Response<v1::RetrieveResponse>, Status> {
         answer(request, Role::Reader, async |context, message| {
-            let encoding = convert::encoding_from_message(message.encoding)?;
-            let query = self.query(message.query)?;
-            let retriever = self.retriever(&context, message.retriever).await?;
+            let encoding = convert::encoding_from_message(message.encoding);
+            let query = self.query(message.query);
+            let retriever = self.retriever(&context, message.retriever).await;
+            let ((query, retriever), encoding) = both(both(query, retriever), encoding)?;
             let hits = retriever.retrieve(&context, &query).await?;
             Ok(v1::RetrieveResponse { hits: self.hits("retriever", &hits, encoding)? })
         })
@@ -79,13 +82,14 @@ impl RetrievalRpc for RetrievalService {
         request: Request<v1::BatchRetrieveRequest>,
     ) -> Result<Response<v1::BatchRetrieveResponse>, Status> {
         answer(request, Role::Reader, async |context, message| {
-            let encoding = convert::encoding_from_message(message.encoding)?;
+            let encoding = convert::encoding_from_message(message.encoding);
             self.limits.check_queries("queries", message.queries.len())?;
             let queries = message.queries.into_iter().enumerate();
             let queries = queries
                 .map(|(index, query)| self.query(Some(query)).map_err(|error| in_queries(error, index)))
-                .collect::<Result<Vec<_>>>()?;
-            let retriever = self.retriever(&context, message.retriever).await?;
+                .collect::<Result<Vec<_>>>();
+            let retriever = self.retriever(&context, message.retriever).await;
+            let ((queries, retriever), encoding) = both(both(queries, retriever), encoding)?;
             let running = queries.into_iter().enumerate().map(|(index, query)| {
                 let (context, retriever) = (context.clone(), Arc::clone(&retriever));
                 async move { retriever.retrieve(&context, &query).await.map_err(|error| in_queries(error, index)) }

@@ -11,9 +11,12 @@ use toller_retrieval::stored::{StoredRetriever, StoredRetrievers, WriteCondition
 use toller_serving::context::answer;
 use tonic::{Request, Response, Status};
 
+use crate::limits::Limits;
+
 pub(crate) struct RetrieversService {
     pub(crate) planner: Arc<Planner>,
     pub(crate) stored: StoredRetrievers,
+    pub(crate) limits: Limits,
 }
 
 #[tonic::async_trait]
@@ -25,6 +28,7 @@ impl RetrieversRpc for RetrieversService {
         answer(request, Role::Admin, async |context, message| {
             let put = async {
                 let retriever = message.retriever.ok_or_else(|| Error::invalid("", "must be given"))?;
+                Limits::check_stored_retriever(prost::Message::encoded_len(&retriever))?;
                 let spec = convert::retriever_from_message(retriever)?;
                 if spec.name.is_none() {
                     return Err(Error::invalid("name", "must be given, it is the key"));
@@ -57,7 +61,9 @@ impl RetrieversRpc for RetrieversService {
     ) -> Result<Response<v1::RetrieversListResponse>, Status> {
         answer(request, Role::Reader, async |context, _| {
             let retrievers = self.stored.list(&context).await?.iter().map(to_message).collect();
-            Ok(v1::RetrieversListResponse { retrievers })
+            let answer = v1::RetrieversListResponse { retrievers };
+            self.limits.check_list("stored retrievers", prost::Message::encoded_len(&answer))?;
+            Ok(answer)
         })
         .await
     }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use toller_core::value::check_metadata;
+use serde_json::value::RawValue;
+use toller_core::value::{check_metadata, oversized_integer};
 use toller_core::{Document, DocumentId, Metadata, Metric, Record, Value, Vector};
 
 use crate::error::FileError;
@@ -79,7 +80,8 @@ struct Entry {
     id: Option<String>,
     vector: Vec<f32>,
     text: String,
-    metadata: Value,
+    /// As it is written, since a parsed integer beyond 64 bits cannot be told from a double.
+    metadata: Box<RawValue>,
 }
 
 struct StoreSeed {
@@ -135,7 +137,14 @@ fn record(key: &str, entry: Entry, metric: Metric) -> Result<Record, String> {
     }
     let id = DocumentId::new(key).map_err(|fault| format!("the id {fault}"))?;
     let vector = Vector::new(entry.vector, metric).map_err(|fault| format!("the vector {fault}"))?;
-    let Value::Map(metadata) = unescaped(entry.metadata) else {
+    let written = entry.metadata.get();
+    if let Some(integer) = oversized_integer(written) {
+        return Err(format!(
+            "the metadata has the integer {integer}, which is outside the 64-bit signed integers; make it a text before dumping"
+        ));
+    }
+    let metadata = serde_json::from_str(written).map_err(|fault| format!("the metadata: {fault}"))?;
+    let Value::Map(metadata) = unescaped(metadata) else {
         return Err("the metadata must be an object".to_owned());
     };
     check_written(&metadata)?;
@@ -251,7 +260,11 @@ mod tests {
             (format!("{{{}}}", entry("a", "[1]", placeholder)), vec!["\"when\"", "make it a text"]),
             (
                 format!("{{{}}}", entry("a", "[1]", "{\"n\": 18446744073709551615}")),
-                vec!["dump.json:5", "pass it as a string"],
+                vec!["dump.json:6", "\"a\"", "18446744073709551615", "make it a text"],
+            ),
+            (
+                format!("{{{}}}", entry("a", "[1]", "{\"n\": [-99999999999999999999]}")),
+                vec!["\"a\"", "-99999999999999999999", "make it a text"],
             ),
             ("[]".to_owned(), vec!["dump.json:1", "InMemoryVectorStore.dump"]),
             ("{} x".to_owned(), vec!["dump.json:1", "trailing"]),
