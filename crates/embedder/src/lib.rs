@@ -28,7 +28,7 @@ mod source;
 mod tokenizer;
 mod weights;
 
-pub use encoder::{EncodeError, Encoder};
+pub use encoder::{Checkpoint, EncodeError, Encoder, Sequence};
 pub use engine::LocalEmbeddings;
 pub use engine::config::{EmbedderConfig, EmbedderConfigBuilder};
 pub use error::{Error, Result};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use toller_core::Fingerprint;
 
-use crate::encoder::{Encoder, PooledBert};
+use crate::encoder::{Encoder, PooledEncoder};
 use crate::error::{Error, Result};
 use crate::folder::{ModelFolder, Overrides};
 use crate::hub::{Hub, cache};
@@ -88,7 +88,11 @@ impl Model {
         tracing::info!(%fingerprint, "model loaded");
         Ok(Self {
             tokenizer: Arc::new(tokenizer),
-            encoder: Arc::new(PooledBert { bert, pooling: folder.pooling, normalize: folder.normalize }),
+            encoder: Arc::new(PooledEncoder {
+                transformer: Box::new(bert),
+                pooling: folder.pooling,
+                normalize: folder.normalize,
+            }),
             fingerprint: Arc::new(fingerprint),
         })
     }

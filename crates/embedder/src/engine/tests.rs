@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use toller_core::fingerprint::Pooling;
 
 use super::*;
-use crate::encoder::{EncodeError, Encoder};
+use crate::encoder::{Checkpoint, EncodeError, Encoder, Sequence};
 
 const DOCUMENT: EmbeddingRole = EmbeddingRole::Document;
 const QUERY: EmbeddingRole = EmbeddingRole::Query;
@@ -26,16 +26,17 @@ impl Encoder for Fake {
         2
     }
 
-    fn encode(&self, sequences: &[&[u32]], stop: &(dyn Fn() -> bool + Sync)) -> Result<Vec<Vec<f32>>, EncodeError> {
-        let _ = self.entered.lock().send(sequences.iter().map(|sequence| sequence[1]).collect());
+    fn encode(&self, sequences: &[Sequence<'_>], checkpoint: Checkpoint<'_>) -> Result<Vec<Vec<f32>>, EncodeError> {
+        let _ = self.entered.lock().send(sequences.iter().map(|sequence| sequence.ids[1]).collect());
         if let Some(gate) = &self.gate {
             while let Err(mpsc::RecvTimeoutError::Timeout) = gate.lock().recv_timeout(Duration::from_millis(1)) {
-                if stop() {
+                if checkpoint().is_break() {
                     return Err(EncodeError::Stopped);
                 }
             }
         }
-        let vector = |sequence: &&[u32]| {
+        let vector = |sequence: &Sequence<'_>| {
+            let sequence = sequence.ids;
             assert!(!sequence.contains(&self.panics_at), "boom");
             if sequence.contains(&self.fails_at) {
                 return Err(EncodeError::Failed("a fault".to_owned()));

@@ -1,6 +1,7 @@
 //! A thread that takes batches from the queue and runs them, whatever happens inside them.
 
 use std::any::Any;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use toller_telemetry::metrics::BatchMetrics;
 use toller_telemetry::spans;
 
 use super::queue::{Batch, Piece, Queue, stopping};
-use crate::encoder::{EncodeError, Encoder};
+use crate::encoder::{EncodeError, Encoder, Sequence};
 
 const COMPUTING: &str = "while the texts were embedded";
 
@@ -107,13 +108,15 @@ impl Worker {
 
     /// The vectors of all sequences in `pieces`, one after another.
     fn encode(&self, pieces: &[Piece]) -> Result<Vec<Vec<f32>>, Failure> {
-        let sequences: Vec<&[u32]> = pieces.iter().flat_map(Piece::sequences).collect();
+        let sequences: Vec<Sequence<'_>> = pieces.iter().flat_map(Piece::sequences).map(Sequence::single).collect();
         let stop = || self.queue.is_closed() || pieces.iter().all(|piece| piece.job.check(COMPUTING).is_err());
         if stop() {
             return Err(Failure::Stopped);
         }
+        let checkpoint = || if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         // What a panic leaves behind is dropped with the batch; the encoder holds nothing that changes.
-        let attempt = catch_unwind(AssertUnwindSafe(|| self.pool.install(|| self.encoder.encode(&sequences, &stop))));
+        let attempt =
+            catch_unwind(AssertUnwindSafe(|| self.pool.install(|| self.encoder.encode(&sequences, &checkpoint))));
         let vectors = match attempt {
             Ok(Ok(vectors)) => vectors,
             Ok(Err(EncodeError::Stopped)) => return Err(Failure::Stopped),

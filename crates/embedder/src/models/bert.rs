@@ -4,9 +4,11 @@
 //! product per linear layer. Only attention looks at one sequence at a time. The steps are those of
 //! `transformers/models/bert/modeling_bert.py`, named beside each part.
 
-use candle_core::{Device, Result, Tensor};
+use candle_core::{Device, Tensor};
 use rayon::prelude::*;
 
+use super::{Rows, TokenVectors, Transformer};
+use crate::encoder::{Checkpoint, EncodeError, Sequence};
 use crate::error;
 use crate::folder::bert_config::BertConfig;
 use crate::ops::{AddBias, AddNorm, BiasGelu, SoftmaxRows};
@@ -18,14 +20,6 @@ pub struct Bert {
     layers: Vec<BertLayer>,
     hidden: usize,
     positions: usize,
-}
-
-/// Token vectors of a packed batch.
-pub(crate) struct TokenVectors {
-    /// (tokens × hidden), sequence after sequence.
-    pub(crate) matrix: Tensor,
-    /// Length of each sequence in tokens.
-    pub(crate) lengths: Vec<usize>,
 }
 
 impl Bert {
@@ -40,31 +34,40 @@ impl Bert {
             positions: config.positions,
         })
     }
+}
 
-    /// Width of a token's vector.
-    pub(crate) fn hidden(&self) -> usize {
+impl Transformer for Bert {
+    fn hidden(&self) -> usize {
         self.hidden
     }
 
-    /// The forward pass (`BertModel`). None when `stop` said so before a layer. Linear in the tokens, apart from attention,
-    /// which is quadratic in each sequence.
-    pub(crate) fn forward(
+    /// (`BertModel`) Linear in the tokens, apart from attention, which is quadratic in each sequence.
+    fn forward(
         &self,
-        sequences: &[&[u32]],
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<TokenVectors>> {
-        let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.len()).collect();
+        sequences: &[Sequence<'_>],
+        rows: Rows,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<TokenVectors, EncodeError> {
+        let failed = |error: candle_core::Error| EncodeError::Failed(error.to_string());
+        let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.ids.len()).collect();
         if let Some(length) = lengths.iter().find(|length| **length == 0 || **length > self.positions) {
-            candle_core::bail!("a sequence has {length} tokens, but must have 1 to {}", self.positions);
+            let problem = format!("a sequence has {length} tokens, but must have 1 to {}", self.positions);
+            return Err(EncodeError::Failed(problem));
         }
-        let mut matrix = self.embeddings.forward(sequences)?;
+        let ids: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.ids).collect();
+        let mut matrix = self.embeddings.forward(&ids).map_err(failed)?;
         for layer in &self.layers {
-            if stop() {
-                return Ok(None);
+            if checkpoint().is_break() {
+                return Err(EncodeError::Stopped);
             }
-            matrix = layer.forward(&matrix, &lengths)?;
+            matrix = layer.forward(&matrix, &lengths).map_err(failed)?;
         }
-        Ok(Some(TokenVectors { matrix, lengths }))
+        let values: Vec<f32> = matrix.flatten_all().and_then(|flat| flat.to_vec1()).map_err(failed)?;
+        let all = TokenVectors { values, width: self.hidden, lengths };
+        Ok(match rows {
+            Rows::All => all,
+            Rows::First => all.first_rows(),
+        })
     }
 }
 
@@ -93,7 +96,7 @@ impl BertEmbeddings {
         })
     }
 
-    fn forward(&self, sequences: &[&[u32]]) -> Result<Tensor> {
+    fn forward(&self, sequences: &[&[u32]]) -> candle_core::Result<Tensor> {
         let ids: Vec<u32> = sequences.iter().flat_map(|sequence| sequence.iter().copied()).collect();
         let places: Vec<u32> = sequences.iter().flat_map(|sequence| (0_u32..).take(sequence.len())).collect();
         let count = ids.len();
@@ -134,7 +137,7 @@ impl BertLayer {
         })
     }
 
-    fn forward(&self, x: &Tensor, lengths: &[usize]) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, lengths: &[usize]) -> candle_core::Result<Tensor> {
         // `BertSelfOutput`
         let attended = self.attention_output.forward(&self.attention.forward(x, lengths)?)?;
         attended.inplace_op2(x, &self.attention_norm)?;
@@ -174,7 +177,7 @@ impl BertSelfAttention {
         Ok(Self { qkv, qkv_bias: AddBias { bias }, heads: config.heads, head_width })
     }
 
-    fn forward(&self, x: &Tensor, lengths: &[usize]) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, lengths: &[usize]) -> candle_core::Result<Tensor> {
         let tokens = x.dim(0)?;
         let hidden = self.heads * self.head_width;
         let qkv = self.qkv.forward(x)?;
@@ -192,13 +195,13 @@ impl BertSelfAttention {
                 let context = self.attend(&qkv.narrow(0, start, length)?)?;
                 context.transpose(0, 1)?.reshape((length, hidden))
             })
-            .collect::<Result<Vec<_>>>()?;
+            .collect::<candle_core::Result<Vec<_>>>()?;
         Tensor::cat(&contexts, 0)
     }
 
     /// One sequence: (length × 3 × heads × width) to (heads × length × width). Q, K and V stay strided views of the fused
     /// matrix.
-    fn attend(&self, qkv: &Tensor) -> Result<Tensor> {
+    fn attend(&self, qkv: &Tensor) -> candle_core::Result<Tensor> {
         let part = |index: usize| qkv.narrow(1, index, 1)?.squeeze(1)?.transpose(0, 1);
         let scores = part(0)?.matmul(&part(1)?.transpose(1, 2)?)?;
         scores.inplace_op1(&SoftmaxRows { width: scores.dim(2)? })?;
@@ -217,7 +220,7 @@ impl Linear {
         Ok(Self { weight: weights.matrix(name, outputs, inputs)? })
     }
 
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor) -> candle_core::Result<Tensor> {
         x.matmul(&self.weight.t()?)
     }
 }

@@ -1,3 +1,55 @@
 //! One encoder architecture per file, top to bottom in the order of its forward pass.
 
 pub mod bert;
+
+use crate::encoder::{Checkpoint, EncodeError, Sequence};
+
+/// Which rows of the last layer are wanted. What is not wanted is not computed where that saves work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// Every token's.
+    All,
+    /// The first token's of each sequence.
+    First,
+}
+
+/// Vectors of the last layer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TokenVectors {
+    /// (rows × width), sequence after sequence.
+    pub(crate) values: Vec<f32>,
+    /// Length of a row.
+    pub(crate) width: usize,
+    /// Rows of each sequence: its tokens, or 1 each with [`Rows::First`].
+    pub(crate) lengths: Vec<usize>,
+}
+
+impl TokenVectors {
+    /// The first row of each sequence.
+    pub(crate) fn first_rows(self) -> Self {
+        let mut values = Vec::with_capacity(self.lengths.len() * self.width);
+        let mut rest = self.values.as_slice();
+        for length in &self.lengths {
+            values.extend(rest.iter().take(self.width));
+            rest = rest.get(length * self.width..).unwrap_or_default();
+        }
+        Self { values, width: self.width, lengths: vec![1; self.lengths.len()] }
+    }
+}
+
+/// A transformer encoder without a head.
+pub(crate) trait Transformer: Send + Sync {
+    /// Width of a token's vector.
+    fn hidden(&self) -> usize;
+
+    /// The forward pass over a packed batch of at least one sequence; asks `checkpoint` at least once in each layer.
+    ///
+    /// # Errors
+    /// As [`crate::Encoder::encode`]; a sequence that is empty or has more tokens than the model has positions fails.
+    fn forward(
+        &self,
+        sequences: &[Sequence<'_>],
+        rows: Rows,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<TokenVectors, EncodeError>;
+}

@@ -1,10 +1,11 @@
 //! A text's vector does not depend on its company.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{DType, Device};
 use toller_core::EmbeddingRole;
-use toller_embedder::{EmbedderConfig, EncodeError, LocalEmbeddings, Overrides};
+use toller_embedder::{EmbedderConfig, EncodeError, LocalEmbeddings, Overrides, Sequence};
 
 use crate::fixtures;
 
@@ -75,8 +76,11 @@ fn a_pass_can_be_stopped_between_any_two_layers() {
     let model = fixtures::load(&fixtures::path("tiny-bge"), &Overrides::default());
     for layers in 0..3 {
         let asked = AtomicUsize::new(0);
-        let stop = || asked.fetch_add(1, Ordering::Relaxed) == layers;
-        assert_eq!(model.encoder().encode(&[&[101, 102]], &stop), Err(EncodeError::Stopped));
+        let checkpoint = || match asked.fetch_add(1, Ordering::Relaxed) {
+            asked if asked == layers => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        assert_eq!(model.encoder().encode(&[Sequence::single(&[101, 102])], &checkpoint), Err(EncodeError::Stopped));
         assert_eq!(asked.load(Ordering::Relaxed), layers + 1);
     }
 }
@@ -85,10 +89,10 @@ fn a_pass_can_be_stopped_between_any_two_layers() {
 fn impossible_sequences_are_errors() {
     let model = fixtures::load(&fixtures::path("tiny-bge"), &Overrides::default());
     for bad in [vec![], vec![101; 513], vec![12_000]] {
-        let result = model.encoder().encode(&[&bad], &|| false);
+        let result = model.encoder().encode(&[Sequence::single(&bad)], &|| ControlFlow::Continue(()));
         assert!(matches!(result, Err(EncodeError::Failed(_))), "{} tokens: {result:?}", bad.len());
     }
-    assert_eq!(model.encoder().encode(&[], &|| false), Ok(Vec::new()));
+    assert_eq!(model.encoder().encode(&[], &|| ControlFlow::Continue(())), Ok(Vec::new()));
 }
 
 #[tokio::test]

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use safetensors::SafeTensors;
 use serde_json::Value;
 use toller_core::fingerprint::Pooling;
-use toller_embedder::Overrides;
+use toller_embedder::{Overrides, Sequence};
 
 use crate::fixtures;
 
@@ -156,8 +157,8 @@ fn the_packed_encoder_agrees_with_plain_loops() {
         let model = fixtures::load(&folder, &Overrides { pooling: Some(pooling), ..Overrides::default() });
         let texts = ["", "hello", "What is the capital of France?", "the packed encoder agrees with the plain one"];
         let ids: Vec<Vec<u32>> = texts.iter().map(|text| model.tokenizer().encode("", text).unwrap().ids).collect();
-        let packed: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-        let vectors = model.encoder().encode(&packed, &|| false).unwrap();
+        let packed: Vec<Sequence<'_>> = ids.iter().map(|ids| Sequence::single(ids)).collect();
+        let vectors = model.encoder().encode(&packed, &|| ControlFlow::Continue(())).unwrap();
         for (ids, vector) in ids.iter().zip(&vectors) {
             let difference = fixtures::largest_difference(vector, &plain.embed(ids, pooling));
             assert!(difference < 5e-6, "{pooling} of {ids:?} is off by {difference}");
