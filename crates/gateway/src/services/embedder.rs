@@ -95,6 +95,8 @@ impl EmbedderRpc for EmbedderService {
                     name: fingerprint.model.clone(),
                     is_default: true,
                     fingerprint: Some(convert::fingerprint_to_message(fingerprint)),
+                    kind: v1::ModelKind::Embedding.into(),
+                    max_tokens: (fingerprint.max_tokens > 0).then_some(fingerprint.max_tokens),
                 }
             });
             Ok(v1::ListModelsResponse { models: models.collect() })
