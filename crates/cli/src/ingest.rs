@@ -25,6 +25,7 @@ use crate::ingest::retry::with_retries;
 use crate::ingest::sender::Sender;
 use crate::ingest::summary::Summary;
 use crate::output::Output;
+use crate::terminal::say;
 
 /// Read files, split them into chunks, and add the chunks to a collection
 #[derive(Debug, clap::Args)]
@@ -96,6 +97,9 @@ impl Args {
 pub(crate) fn run(args: Args) -> Outcome {
     let started = Instant::now();
     let plan = args.plan()?;
+    if args.chunk_overlap.is_some_and(|overlap| overlap > args.chunk_size / 2) {
+        say("warning: with --chunk-overlap above half of --chunk-size most text is stored several times over");
+    }
     let progress = Progress::new();
     let work = Work::find(&args.paths);
     let mut summary = Summary::new(&args.collection);

@@ -46,7 +46,13 @@ pub(crate) struct Imported {
 impl fmt::Display for Imported {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.created { "made collection" } else { "collection" };
-        write!(formatter, "{what} \"{}\": imported {} documents", self.collection, self.documents)
+        write!(
+            formatter,
+            "{what} \"{}\": imported {} {}",
+            self.collection,
+            self.documents,
+            if self.documents == 1 { "document" } else { "documents" }
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use toller_api::convert::filter_to_message;
+use toller_api::convert::{Encoding, filter_to_message, vector_to_message};
 use toller_api::v1;
 use toller_core::Filter;
 
@@ -22,6 +22,7 @@ Examples:
   toller query \"fusion\" -k 10 --search-type mmr --fetch-k 50 --lambda-mult 0.3
   toller query \"fusion\" --search-type similarity_score_threshold --score-threshold 0.6
   toller query \"fusion\" --filter '{\"lang\": \"en\", \"year\": {\"$gte\": 2020, \"$lt\": 2025}}'
+  toller query --vector '[0.1, 0.2]' --collection notes
   toller query \"fusion\" --retriever docs-mmr --json | jq '.hits[].document.id'
 
 Filters: {\"key\": value} for equality; {\"key\": {\"$op\": value}} with $eq $ne $in $nin $lt $lte $gt $gte $exists
@@ -29,7 +30,11 @@ $contains $not; $and and $or with lists, $not with an object. Several conditions
 key is a path. Types never coerce: 1 is not \"1\" (but 1 = 1.0).")]
 pub(crate) struct Args {
     /// The text to find documents for
-    text: String,
+    #[arg(required_unless_present = "vector")]
+    text: Option<String>,
+    /// Your own vector instead of a text, as a JSON array in the collection's dimension; for collections of client vectors
+    #[arg(long, value_name = "JSON", value_parser = parse_vector, conflicts_with = "text", allow_hyphen_values = true)]
+    vector: Option<QueryVector>,
     /// Collection to search
     #[arg(long, short, value_name = "NAME", default_value = "docs")]
     collection: String,
@@ -73,6 +78,31 @@ pub(crate) struct Args {
     server: ServerArgs,
 }
 
+/// The elements of `--vector`.
+#[derive(Debug, Clone, PartialEq)]
+struct QueryVector(Vec<f32>);
+
+fn parse_vector(text: &str) -> Result<QueryVector, String> {
+    let elements: Vec<f32> = serde_json::from_str(text)
+        .map_err(|fault| format!("must be a JSON array of numbers such as [0.1, 0.2]: {fault}"))?;
+    if elements.is_empty() {
+        return Err("must have at least one element".to_owned());
+    }
+    match elements.iter().position(|element| !element.is_finite()) {
+        Some(index) => Err(format!("element {index} is beyond what 32-bit floats hold")),
+        None => Ok(QueryVector(elements)),
+    }
+}
+
+/// Clap has seen to it that exactly one of text and vector is there.
+fn query_of(args: &Args) -> v1::Query {
+    let kind = match &args.vector {
+        Some(QueryVector(elements)) => v1::query::Kind::Vector(vector_to_message(elements, Encoding::Packed)),
+        None => v1::query::Kind::Text(args.text.clone().unwrap_or_default()),
+    };
+    v1::Query { kind: Some(kind) }
+}
+
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -83,7 +113,7 @@ struct Answer {
 pub(crate) fn run(args: Args) -> Outcome {
     let hits = block_on(async {
         let mut retrieval = args.server.connect().await?.retrieval();
-        let query = Some(v1::Query { kind: Some(v1::query::Kind::Text(args.text.clone())) });
+        let query = Some(query_of(&args));
         Ok(match &args.retriever {
             Some(name) => {
                 let kind = Some(v1::retriever::Kind::Ref(name.clone()));
@@ -151,6 +181,20 @@ mod tests {
         let zeros = search(&parse(&zeros).unwrap());
         assert_eq!((zeros.k, zeros.lambda_mult, zeros.raw_score_threshold), (Some(0), Some(0.0), Some(-0.5)));
         assert_eq!(zeros.search_type(), v1::SearchType::Mmr);
+    }
+
+    #[test]
+    fn a_query_is_a_text_or_a_vector() {
+        let text = query_of(&parse(&["a text"]).unwrap());
+        assert_eq!(text.kind, Some(v1::query::Kind::Text("a text".to_owned())));
+        let vector = query_of(&parse(&["--vector", "[-0.5, 2]"]).unwrap());
+        let expected = vector_to_message(&[-0.5, 2.0], Encoding::Packed);
+        assert_eq!(vector.kind, Some(v1::query::Kind::Vector(expected)));
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["text", "--vector", "[1]"]).unwrap_err().contains("cannot be used with"));
+        for bad in ["[]", "[1e99]", "[\"a\"]", "1", "[NaN]"] {
+            assert!(parse(&["--vector", bad]).is_err(), "{bad} must be refused");
+        }
     }
 
     #[test]

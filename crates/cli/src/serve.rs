@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use tokio::sync::oneshot;
 use toller_core::Durability;
-use toller_gateway::config::{Config, LogFormat, MetricsListen, SETTINGS, Setting};
+use toller_gateway::config::{Config, LogFormat, MetricsListen, SETTINGS, Setting, unknown_variables};
 use toller_gateway::{GatewayError, Ready};
 use toller_telemetry::{Telemetry, TelemetryConfig};
 
@@ -96,6 +96,12 @@ pub(crate) fn run(args: Args) -> Outcome {
         .map_err(|fault| Error::Configuration(fault.to_string()))?;
 
     let telemetry = Telemetry::start(&telemetry_config(&config)).map_err(telemetry_error)?;
+    for variable in unknown_variables(&environment) {
+        tracing::warn!(
+            variable,
+            "this environment variable looks like a setting but is none; see `toller serve --help`"
+        );
+    }
     let metrics_address = telemetry.metrics_address();
     let served = serve(config, metrics_address);
     // After the runtime is gone, so that the spans of the last requests are among those delivered.
@@ -162,7 +168,7 @@ async fn serve_until_signal(config: Config, metrics_address: Option<SocketAddr>)
     loop {
         tokio::select! {
             served = &mut serving => return served.map_err(|fault| match fault {
-                GatewayError::ApiKey { .. } => Error::Configuration(fault.to_string()),
+                GatewayError::ApiKey { .. } | GatewayError::EmbeddingSetting { .. } => Error::Configuration(fault.to_string()),
                 _ => Error::Failed(fault.to_string()),
             }),
             name = signals.next() => match stop.take() {

@@ -39,7 +39,9 @@ are nested. Ends on SIGTERM or Ctrl-C.
 
 Example, in two shells:
   toller spans --listen 127.0.0.1:4317 --name-prefix retrieval
-  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 toller serve")]
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc toller serve
+
+The protocol must be said, since only gRPC is spoken here and senders default to http/protobuf on ports other than 4317.")]
 pub(crate) struct Args {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4317")]
@@ -58,7 +60,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         };
         let listener = TcpListener::bind(args.listen).await.map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
-        say(format_args!("spans are received on http://{address} (OTLP over gRPC)"));
+        say(format_args!("spans are received on http://{address}; start the sender with\n  {}", variables(address)));
 
         let printer = Arc::new(Printer {
             output: Mutex::new(Output::new()),
@@ -82,6 +84,11 @@ pub(crate) fn run(args: Args) -> Outcome {
             .map_err(|fault| Error::Failed(format!("receiving spans failed: {fault}")))?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// What a sender must be told. The protocol too, since it is HTTP for most senders and ports, and only gRPC is spoken here.
+fn variables(address: SocketAddr) -> String {
+    format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
 }
 
 struct Printer {
@@ -279,6 +286,14 @@ mod tests {
         ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans { resource, scope_spans, ..Default::default() }],
         }
+    }
+
+    #[test]
+    fn senders_are_told_address_and_protocol() {
+        assert_eq!(
+            variables(SocketAddr::from(([127, 0, 0, 1], 5000))),
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000 OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+        );
     }
 
     #[test]

@@ -10,6 +10,10 @@ pub(crate) fn describe(status: &Status) -> String {
     if is_local_timeout(status) {
         return "the server did not answer in time; wait longer with --timeout".to_owned();
     }
+    if status.code() == Code::Unknown && status.message() == "transport error" {
+        return "the other side does not speak gRPC, or broke the connection; is --server the gRPC port (7700), not the metrics port?"
+            .to_owned();
+    }
     let details = status.get_error_details();
     let violations = details.bad_request().map(|request| request.field_violations.as_slice()).unwrap_or_default();
 

@@ -25,9 +25,19 @@ const SOURCE_PERCENT: usize = 35;
 /// Longest plain cell in characters.
 const CELL_CHARS: usize = 200;
 
-/// A table of hits: rank, score, relevance, source and snippet, in the order they came.
+/// The leg of a hit that tells its MMR score.
+const MMR: &str = "mmr";
+
+/// A table of hits: rank, score, relevance, MMR score (where a hit has one), source and snippet, in the order they came.
 pub(crate) fn hits(hits: &[v1::ScoredDocument], look: Look) -> String {
-    let mut table = new(&["rank", "score", "relevance", "source", "snippet"], look);
+    let has_mmr = hits.iter().any(|hit| mmr_score(hit).is_some());
+    let mut header = vec!["rank", "score", "relevance"];
+    if has_mmr {
+        header.push(MMR);
+    }
+    let numbers = header.len();
+    header.extend(["source", "snippet"]);
+    let mut table = new(&header, look);
     let source_chars = usize::from(look.width) * SOURCE_PERCENT / 100;
     for hit in hits {
         let mut row = Row::new();
@@ -37,17 +47,27 @@ pub(crate) fn hits(hits: &[v1::ScoredDocument], look: Look) -> String {
             Some(relevance) => number(format_args!("{relevance:.4}")),
             None => number("-"),
         });
+        if has_mmr {
+            row.add_cell(match mmr_score(hit) {
+                Some(score) => number(format_args!("{score:.4}")),
+                None => number("-"),
+            });
+        }
         let document = hit.document.as_ref();
         row.add_cell(Cell::new(tail(&document.map(source).unwrap_or_default(), source_chars)));
         row.add_cell(Cell::new(one_line(document.map_or("", |document| &document.page_content), SNIPPET_CHARS)));
         row.max_height(HIT_LINES);
         table.add_row(row);
     }
-    for column in table.column_iter_mut().take(3) {
+    for column in table.column_iter_mut().take(numbers) {
         // Numbers are never broken; the texts share what is left.
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
     table.trim_fmt()
+}
+
+fn mmr_score(hit: &v1::ScoredDocument) -> Option<f64> {
+    hit.sources.iter().find(|leg| leg.source == MMR).map(|leg| leg.score)
 }
 
 /// A table of documents: id, source and snippet.
@@ -130,6 +150,17 @@ rank  score   relevance  source            snippet
    2  0.8750          -  docs/b.md         short";
         let table = hits(&found, Look::plain());
         assert_eq!(table, expected, "\n{table}");
+    }
+
+    #[test]
+    fn mmr_scores_have_a_column_of_their_own() {
+        let mut first = hit(1, "a.md", "text");
+        first.sources.push(v1::SourceScore { source: MMR.to_owned(), score: -0.25, rank: 1 });
+        let table = hits(&[first, hit(2, "b.md", "text")], Look::plain());
+        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0], ["rank", "score", "relevance", "mmr", "source", "snippet"]);
+        assert_eq!(lines[2], ["1", "0.8750", "0.8750", "-0.2500", "a.md", "text"]);
+        assert_eq!(lines[3], ["2", "0.8750", "0.8750", "-", "b.md", "text"]);
     }
 
     #[test]

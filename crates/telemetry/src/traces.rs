@@ -249,7 +249,7 @@ impl ReportingExporter {
                         endpoint = self.endpoint,
                         failed_batches,
                         error = %error,
-                        "spans could not be delivered to the collector and are lost"
+                        "spans could not be delivered and are lost; check the collector, the endpoint and OTEL_EXPORTER_OTLP_PROTOCOL"
                     );
                 }
             }
