@@ -52,6 +52,16 @@ bench: ## run the benchmarks
 	$(cargo) bench $(fast) --workspace --bench '*'
 	@echo "results: $(CARGO_TARGET_DIR)/criterion/report/index.html"
 
+.PHONY: bench-embed
+bench-embed: binary ## measure the embedder against this machine's peak and candle's stock BERT (minutes)
+	TOLLER_TEST_MODEL="$$(scripts/setup-model --minilm)"; export TOLLER_TEST_MODEL; \
+	$(cargo) bench $(fast) --package toller-benches --features peers --bench embed_report
+
+.PHONY: bench-embed-peers
+bench-embed-peers: bench-embed ## the same beside onnxruntime and sentence-transformers, in a Python of their own
+	TOLLER_TEST_MODEL="$$(scripts/setup-model --minilm)"; export TOLLER_TEST_MODEL; \
+	scripts/bench-embed-peers
+
 .PHONY: fmt
 fmt: ## format Rust and proto files
 	$(cargo) fmt --all

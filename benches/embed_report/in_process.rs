@@ -1,0 +1,69 @@
+//! Inside this process: documents and queries through the queue, candle's stock model beside them, and the peak of products.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use toller_core::{EmbeddingRole, Embeddings, Principal, RequestContext};
+use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Source, bench};
+
+use crate::padded::Padded;
+use crate::report::Report;
+use crate::texts::Texts;
+
+/// Rounds over all documents.
+const ROUNDS: usize = 5;
+/// Documents that candle's stock model gets in each round: it is slow.
+const PADDED_DOCUMENTS: usize = 64;
+/// Queries, one after another.
+const QUERIES: usize = 400;
+
+pub fn measure(folder: &Path, texts: &Texts, report: &mut Report) -> Result<(), Box<dyn Error>> {
+    let model = Model::load(&Source::Folder(folder.to_owned()), &Overrides::default())?;
+    let config = EmbedderConfig::builder().build()?;
+    let threads = config.workers() * config.threads_per_worker();
+    let sequences: Vec<Vec<u32>> =
+        texts.documents.iter().map(|text| Ok(model.tokenizer().encode("", text)?.ids)).collect::<Result<_, String>>()?;
+    let tokens: usize = sequences.iter().map(Vec::len).sum();
+    let flops = model.linear_flops(tokens).ok_or("the model does not say what its products cost")?;
+    let padded = Padded::load(folder)?;
+    let padded_sequences = &sequences[..PADDED_DOCUMENTS.min(sequences.len())];
+    let padded_tokens: usize = padded_sequences.iter().map(Vec::len).sum();
+
+    let embeddings = LocalEmbeddings::start(model, config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let context = RequestContext::new(Principal::anonymous());
+    runtime.block_on(embeddings.warm_up())?;
+    let embed = |role, texts: Vec<String>| runtime.block_on(embeddings.embed(&context, role, texts));
+
+    // In turns, and the best of each: what else runs on the machine only ever makes one slower.
+    let (mut seconds, mut padded_seconds, mut peak) = (f64::MAX, f64::MAX, 0_f64);
+    for _ in 0..ROUNDS {
+        peak = peak.max(bench::peak_gflops(threads));
+        seconds = seconds.min(time(|| embed(EmbeddingRole::Document, texts.documents.clone()))?);
+        padded_seconds = padded_seconds.min(time(|| padded.run(padded_sequences))?);
+        peak = peak.max(bench::peak_gflops(threads));
+    }
+    let mut latencies = (0..QUERIES)
+        .map(|number| time(|| embed(EmbeddingRole::Query, vec![Texts::query(number)])))
+        .collect::<Result<Vec<f64>, _>>()?;
+    latencies.sort_by(f64::total_cmp);
+
+    report.number("tokens", tokens as f64);
+    report.number("tokens_per_s", tokens as f64 / seconds);
+    report.number("padded_candle_tokens_per_s", padded_tokens as f64 / padded_seconds);
+    report.number("ratio_vs_padded", report.get("tokens_per_s") / report.get("padded_candle_tokens_per_s"));
+    report.number("gflops", flops / seconds / 1e9);
+    report.number("gemm_peak_gflops", peak);
+    report.number("fraction_of_peak", report.get("gflops") / peak);
+    report.number("query_p50_ms", latencies[QUERIES / 2] * 1e3);
+    Ok(())
+}
+
+/// Seconds that `work` takes.
+fn time<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<f64, E> {
+    let started = Instant::now();
+    black_box(work()?);
+    Ok(started.elapsed().as_secs_f64())
+}
