@@ -29,8 +29,8 @@ mod tokenizer;
 mod weights;
 
 pub use encoder::{Checkpoint, EncodeError, Encoder, Sequence};
-pub use engine::LocalEmbeddings;
 pub use engine::config::{EmbedderConfig, EmbedderConfigBuilder};
+pub use engine::{Engine, LocalEmbeddings};
 pub use error::{Error, Result};
 pub use folder::Overrides;
 pub use hub::Hub;
