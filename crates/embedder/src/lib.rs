@@ -34,8 +34,8 @@ mod weights;
 
 pub use device::Device;
 pub use encoder::{Checkpoint, EncodeError, Encoder, Sequence};
-pub use engine::LocalEmbeddings;
 pub use engine::config::{EmbedderConfig, EmbedderConfigBuilder};
+pub use engine::{Engine, LocalEmbeddings};
 pub use error::{Error, Result};
 pub use folder::{Overrides, RerankOverrides};
 pub use hub::Hub;
