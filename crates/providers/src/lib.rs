@@ -2,8 +2,10 @@
 //!
 //! [`toller`] calls the `Embedder` service of another Toller, so that gateways without a model can share one.
 
+pub mod cached;
 pub mod error;
 pub mod toller;
 
+pub use cached::{CachedEmbeddings, EmbeddingCache};
 pub use error::ProviderError;
 pub use toller::{TollerEmbeddings, TollerEmbeddingsConfig};
