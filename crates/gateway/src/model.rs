@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toller_core::Embeddings;
 use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Repository, Source};
-use toller_providers::{TollerEmbeddings, TollerEmbeddingsConfig};
+use toller_providers::{PoolConfig, WorkerPool};
 use toller_telemetry::traced::TracedEmbeddings;
 
 use crate::config::{Config, EmbeddingConfig, EmbeddingProvider};
@@ -44,14 +44,20 @@ pub(crate) async fn load(config: &Config) -> Result<Option<LoadedModel>, Gateway
             Ok(Some(LoadedModel { embeddings, local: Some(local) }))
         }
         EmbeddingProvider::Toller => {
-            let remote = TollerEmbeddings::connect(TollerEmbeddingsConfig {
-                address: embedding.address.clone().unwrap_or_default(),
-                api_key: embedding.api_key.clone(),
-                start_timeout: REMOTE_START_TIMEOUT,
-                max_message_bytes: config.limits.max_message_bytes,
-            })
-            .await?;
-            Ok(Some(LoadedModel { embeddings: Arc::new(TracedEmbeddings::new(Arc::new(remote))), local: None }))
+            let address = embedding.address.as_deref().unwrap_or_default();
+            let config = PoolConfig::builder(address.parse()?)
+                .api_key(embedding.api_key.clone())
+                .start_timeout(REMOTE_START_TIMEOUT)
+                .max_message_bytes(config.limits.max_message_bytes)
+                .build()?;
+            let pool = WorkerPool::start(config).await?;
+            let no_model = || toller_providers::ProviderError::Model {
+                service: "the pool of embedding workers",
+                address: address.to_owned(),
+                fault: "it lists no embedding model".to_owned(),
+            };
+            let default = pool.embeddings().into_iter().next().ok_or_else(no_model)?;
+            Ok(Some(LoadedModel { embeddings: Arc::new(TracedEmbeddings::new(Arc::new(default))), local: None }))
         }
     }
 }
