@@ -14,7 +14,7 @@ use toller_core::{EmbeddingRole, Error as CoreError, Result as CoreResult};
 use crate::classes::error_class;
 use crate::names::metric::{self, label};
 use crate::names::values;
-use crate::spans::{EmbeddingUsage, role_name};
+use crate::spans::{EmbeddingUsage, RerankUsage, role_name};
 
 /// Bounds in seconds for what should take milliseconds: 0.25 ms to 30 s, about 2 to 2.5 apart.
 const SECONDS: &[f64] =
@@ -86,6 +86,21 @@ pub(crate) const CATALOGUE: &[Description] = &[
         "Time that a text waited for its forward pass.",
     ),
     row(metric::EMBEDDING_QUEUE_TOKENS, Kind::Gauge, Unit::Count, "Tokens that wait for a forward pass."),
+    row(
+        metric::RERANK_DURATION,
+        Kind::Histogram(SECONDS),
+        Unit::Seconds,
+        "Time of scoring the documents of one query, the wait in the queue included.",
+    ),
+    row(metric::RERANK_DOCUMENTS, Kind::Histogram(ITEMS), Unit::Count, "Documents that were scored for one query."),
+    row(metric::RERANK_TOKENS, Kind::Counter, Unit::Count, "Tokens that rerankers read."),
+    row(
+        metric::RERANK_TRUNCATED,
+        Kind::Counter,
+        Unit::Count,
+        "Pairs that were cut to the longest input of their model.",
+    ),
+    row(metric::RERANK_ERRORS, Kind::Counter, Unit::Count, "Calls of rerankers that failed."),
     row(metric::EMBEDDING_CACHE_HITS, Kind::Counter, Unit::Count, "Texts whose embedding was in the cache."),
     row(metric::EMBEDDING_CACHE_MISSES, Kind::Counter, Unit::Count, "Texts whose embedding was not in the cache."),
     row(metric::EMBEDDING_CACHE_BYTES, Kind::Gauge, Unit::Bytes, "Bytes that the cache of embeddings holds."),
@@ -194,6 +209,50 @@ impl EmbeddingMetrics {
             }
             Err(error) => counter!(
                 metric::EMBEDDING_ERRORS,
+                label::PROVIDER => self.provider.clone(),
+                label::MODEL => self.model.clone(),
+                label::ERROR_TYPE => error_class(error),
+            )
+            .increment(1),
+        }
+    }
+}
+
+/// What one reranker did.
+pub struct RerankMetrics {
+    provider: String,
+    model: String,
+    duration: Histogram,
+    documents: Histogram,
+    tokens: Counter,
+    truncated: Counter,
+}
+
+impl RerankMetrics {
+    /// The handles for a configured provider and model.
+    pub fn new(provider: &str, model: &str) -> Self {
+        let labels = [(label::PROVIDER, provider.to_owned()), (label::MODEL, model.to_owned())];
+        Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            duration: histogram!(metric::RERANK_DURATION, &labels),
+            documents: histogram!(metric::RERANK_DOCUMENTS, &labels),
+            tokens: counter!(metric::RERANK_TOKENS, &labels),
+            truncated: counter!(metric::RERANK_TRUNCATED, &labels),
+        }
+    }
+
+    /// Records one call of `documents` documents.
+    pub fn record(&self, documents: usize, elapsed: Duration, result: CoreResult<RerankUsage, &CoreError>) {
+        self.duration.record(elapsed);
+        self.documents.record(count(documents));
+        match result {
+            Ok(usage) => {
+                self.tokens.increment(usage.tokens.unwrap_or(0));
+                self.truncated.increment(usage.truncated);
+            }
+            Err(error) => counter!(
+                metric::RERANK_ERRORS,
                 label::PROVIDER => self.provider.clone(),
                 label::MODEL => self.model.clone(),
                 label::ERROR_TYPE => error_class(error),
@@ -621,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn embedding_and_store_metrics_count_what_happened() {
+    fn metrics_of_models_and_stores_count_what_happened() {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
         metrics::with_local_recorder(&recorder, || {
@@ -629,6 +688,9 @@ mod tests {
             let usage = EmbeddingUsage { tokens: Some(12), truncated: 1 };
             embeddings.record(EmbeddingRole::Document, 3, Duration::from_millis(5), Ok(usage));
             embeddings.record(EmbeddingRole::Query, 1, Duration::from_millis(1), Err(&CoreError::Cancelled));
+            let rerank = RerankMetrics::new("candle", "pairs");
+            rerank.record(3, Duration::from_millis(5), Ok(RerankUsage { tokens: Some(30), truncated: 2 }));
+            rerank.record(1, Duration::from_millis(5), Err(&CoreError::Cancelled));
             let store = StoreMetrics::new("memory");
             store.add_written(7);
             store.record(StoreOperation::Upsert, Duration::from_millis(1), None);
@@ -639,7 +701,12 @@ mod tests {
         });
         let text = handle.render();
         let model = "gen_ai_provider_name=\"candle\",gen_ai_request_model=\"tiny\"";
+        let pairs = "gen_ai_provider_name=\"candle\",gen_ai_request_model=\"pairs\"";
         let expected = [
+            format!("toller_rerank_documents_count{{{pairs}}} 2"),
+            format!("toller_rerank_tokens_total{{{pairs}}} 30"),
+            format!("toller_rerank_truncated_pairs_total{{{pairs}}} 2"),
+            format!("toller_rerank_errors_total{{{pairs},error_type=\"CANCELLED\"}} 1"),
             format!("toller_embedding_tokens_total{{{model}}} 12"),
             format!("toller_embedding_texts_total{{{model}}} 3"),
             format!("toller_embedding_truncated_texts_total{{{model}}} 1"),

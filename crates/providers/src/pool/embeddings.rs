@@ -25,8 +25,25 @@ const EMBEDDING: &str = "while the text was embedded";
 pub struct PooledEmbeddings {
     pub(super) pool: Arc<Pool>,
     pub(super) fingerprint: Fingerprint,
-    /// What requests name; none for the default model.
-    pub(super) name: Option<String>,
+    pub(super) name: String,
+    pub(super) is_default: bool,
+}
+
+impl PooledEmbeddings {
+    /// The name that requests use.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Do the workers use it where a request names no model?
+    pub fn is_default(&self) -> bool {
+        self.is_default
+    }
+
+    /// What our requests name: nothing for the default model, which workers may call by different names.
+    fn named(&self) -> Option<String> {
+        (!self.is_default).then(|| self.name.clone())
+    }
 }
 
 #[async_trait]
@@ -42,7 +59,7 @@ impl Embeddings for PooledEmbeddings {
                 let limits = PartLimits {
                     workers: self.pool.caller.members.numbers().1,
                     max_message_bytes: self.pool.caller.members.config.max_message_bytes,
-                    fixed_bytes: self.name.as_ref().map_or(0, String::len),
+                    fixed_bytes: self.name.len(),
                     answer_bytes: self.fingerprint.dimension as usize * size_of::<f32>(),
                     max_tokens,
                     tokens_beside: 0,
@@ -86,7 +103,7 @@ impl PooledEmbeddings {
         texts: Vec<String>,
     ) -> Result<Vec<Embedding>, Failure> {
         let wanted = texts.len();
-        let message = v1::EmbedDocumentsRequest { texts, model: self.name.clone(), ..Default::default() };
+        let message = v1::EmbedDocumentsRequest { texts, model: self.named(), ..Default::default() };
         let answer = worker.embedder().embed_documents(worker.request(call.context, message)).await;
         let answer = self.pool.caller.note(worker, call, answer)?;
         self.check_fingerprint(worker, answer.fingerprint)?;
@@ -104,7 +121,7 @@ impl PooledEmbeddings {
     }
 
     async fn embed_query(&self, call: &Call<'_>, worker: &Worker, text: String) -> Result<Vec<Embedding>, Failure> {
-        let message = v1::EmbedQueryRequest { text, model: self.name.clone(), ..Default::default() };
+        let message = v1::EmbedQueryRequest { text, model: self.named(), ..Default::default() };
         let answer = worker.embedder().embed_query(worker.request(call.context, message)).await;
         let answer = self.pool.caller.note(worker, call, answer)?;
         self.check_fingerprint(worker, answer.fingerprint)?;

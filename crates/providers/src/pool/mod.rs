@@ -97,8 +97,8 @@ impl WorkerPool {
     pub fn embeddings(&self) -> Vec<PooledEmbeddings> {
         let make = |model: &PoolModel| {
             let fingerprint = model.fingerprint()?.clone();
-            let name = (!model.is_default).then(|| model.name.clone());
-            Some(PooledEmbeddings { pool: Arc::clone(&self.0), fingerprint, name })
+            let (name, is_default) = (model.name.clone(), model.is_default);
+            Some(PooledEmbeddings { pool: Arc::clone(&self.0), fingerprint, name, is_default })
         };
         self.default_first().into_iter().filter_map(make).collect()
     }
@@ -108,7 +108,8 @@ impl WorkerPool {
         let make = |model: &PoolModel| PooledReranker {
             pool: Arc::clone(&self.0),
             name: model.name.clone(),
-            max_tokens: model.max_tokens.unwrap_or(0),
+            is_default: model.is_default,
+            max_tokens: model.max_tokens,
         };
         let rerankers = self.default_first().into_iter().filter(|model| model.kind == PoolModelKind::Reranker);
         rerankers.map(make).collect()

@@ -7,7 +7,6 @@ use futures::FutureExt;
 use toller_api::v1;
 use toller_core::reranker::RerankScore;
 use toller_core::{RequestContext, Reranker, Result};
-use tonic::{Response, Status};
 
 use super::Pool;
 use super::call::Call;
@@ -25,8 +24,15 @@ const RESULT_BYTES: usize = 48;
 pub struct PooledReranker {
     pub(super) pool: Arc<Pool>,
     pub(super) name: String,
-    /// 0 where the workers do not say.
-    pub(super) max_tokens: u32,
+    pub(super) is_default: bool,
+    pub(super) max_tokens: Option<u32>,
+}
+
+impl PooledReranker {
+    /// Do the workers use it where a request names no model?
+    pub fn is_default(&self) -> bool {
+        self.is_default
+    }
 }
 
 #[async_trait]
@@ -39,14 +45,19 @@ impl Reranker for PooledReranker {
         &self.name
     }
 
+    fn max_tokens(&self) -> Option<u32> {
+        self.max_tokens
+    }
+
     async fn rerank(&self, context: &RequestContext, query: &str, documents: Vec<String>) -> Result<Vec<RerankScore>> {
+        let max_tokens = self.max_tokens.unwrap_or(0);
         let limits = PartLimits {
             workers: self.pool.caller.members.numbers().1,
             max_message_bytes: self.pool.caller.members.config.max_message_bytes,
             fixed_bytes: query.len() + self.name.len(),
             answer_bytes: RESULT_BYTES,
-            max_tokens: self.max_tokens,
-            tokens_beside: estimated_tokens(query.len(), self.max_tokens),
+            max_tokens,
+            tokens_beside: estimated_tokens(query.len(), max_tokens),
         };
         let parts = split(documents, limits);
         answer_parts(parts, self.pool.parallel(), |part| self.rerank_part(context, query, part).boxed()).await
@@ -64,26 +75,12 @@ impl PooledReranker {
                 model: Some(self.name.clone()),
                 top_n: None,
             };
-            let answer = send(&worker, call, message).await;
+            let answer = worker.embedder().rerank(worker.request(call.context, message)).await;
             let answer = self.pool.caller.note(&worker, call, answer)?;
             in_order(answer.results, documents.len()).map_err(|fault| Failure::malformed(worker.address.url(), fault))
         };
         self.pool.caller.call(call, attempt).await
     }
-}
-
-/// The call itself, written out since the generated client has only the methods that this server serves.
-async fn send(
-    worker: &Worker,
-    call: &Call<'_>,
-    message: v1::RerankRequest,
-) -> Result<Response<v1::RerankResponse>, Status> {
-    let path = http::uri::PathAndQuery::from_static("/toller.v1.Embedder/Rerank");
-    let mut client = tonic::client::Grpc::new(worker.channel.clone())
-        .max_decoding_message_size(worker.max_message_bytes())
-        .max_encoding_message_size(worker.max_message_bytes());
-    client.ready().await.map_err(|fault| Status::from_error(fault.into()))?;
-    client.unary(worker.request(call.context, message), path, tonic_prost::ProstCodec::default()).await
 }
 
 /// The scores in the order of the documents.

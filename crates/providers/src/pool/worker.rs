@@ -42,7 +42,7 @@ pub(crate) enum Lane {
 /// One worker.
 pub(crate) struct Worker {
     pub(crate) address: WorkerAddress,
-    pub(crate) channel: Channel,
+    channel: Channel,
     pub(crate) load: Load,
     pub(crate) standing: Mutex<Standing>,
     /// Tells the task that probes it that its standing has changed, or that somebody wants a probe now.
@@ -92,10 +92,6 @@ impl Worker {
         EmbedderClient::new(self.channel.clone())
             .max_decoding_message_size(self.max_message_bytes)
             .max_encoding_message_size(self.max_message_bytes)
-    }
-
-    pub(crate) fn max_message_bytes(&self) -> usize {
-        self.max_message_bytes
     }
 
     pub(crate) fn health(&self) -> HealthClient<Channel> {
