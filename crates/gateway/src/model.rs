@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use toller_core::{Embeddings, Models, Result};
 use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Repository, Source};
-use toller_providers::{TollerEmbeddings, TollerEmbeddingsConfig};
+use toller_providers::{PoolConfig, PooledEmbeddings, WorkerPool};
 use toller_telemetry::traced::TracedEmbeddings;
 
 use crate::config::{Config, EmbeddingConfig, EmbeddingProvider, NamedModelConfig};
@@ -76,19 +76,22 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
             local.push(model);
         }
         EmbeddingProvider::Toller => {
-            let remote = TollerEmbeddings::connect(TollerEmbeddingsConfig {
-                address: embedding.address.clone().unwrap_or_default(),
-                api_key: embedding.api_key.clone(),
-                start_timeout: REMOTE_START_TIMEOUT,
-                max_message_bytes: config.limits.max_message_bytes,
-            })
-            .await?;
-            let name = remote.fingerprint().model.clone();
-            loaded
-                .models
-                .embeddings
-                .add_default(&name, traced(Arc::new(remote)))
-                .map_err(named("embedding.address"))?;
+            let address = embedding.address.as_deref().unwrap_or_default();
+            let pool = PoolConfig::builder(address.parse()?)
+                .api_key(embedding.api_key.clone())
+                .start_timeout(REMOTE_START_TIMEOUT)
+                .max_message_bytes(config.limits.max_message_bytes)
+                .build()?;
+            let pool = WorkerPool::start(pool).await?;
+            // Without one, requests that name no model are told so.
+            if let Some(default) = pool.embeddings().into_iter().find(PooledEmbeddings::is_default) {
+                let name = default.name().to_owned();
+                loaded
+                    .models
+                    .embeddings
+                    .add_default(&name, traced(Arc::new(default)))
+                    .map_err(named("embedding.address"))?;
+            }
         }
     }
     for (index, entry) in embedding.models.iter().enumerate() {

@@ -101,6 +101,25 @@ pub(crate) const CATALOGUE: &[Description] = &[
         "Pairs that were cut to the longest input of their model.",
     ),
     row(metric::RERANK_ERRORS, Kind::Counter, Unit::Count, "Calls of rerankers that failed."),
+    row(metric::EMBEDDING_CACHE_HITS, Kind::Counter, Unit::Count, "Texts whose embedding was in the cache."),
+    row(metric::EMBEDDING_CACHE_MISSES, Kind::Counter, Unit::Count, "Texts whose embedding was not in the cache."),
+    row(metric::EMBEDDING_CACHE_BYTES, Kind::Gauge, Unit::Bytes, "Bytes that the cache of embeddings holds."),
+    row(metric::POOL_WORKERS, Kind::Gauge, Unit::Count, "Embedding workers that are known."),
+    row(metric::POOL_HEALTHY_WORKERS, Kind::Gauge, Unit::Count, "Embedding workers that calls are sent to."),
+    row(
+        metric::POOL_EJECTIONS,
+        Kind::Counter,
+        Unit::Count,
+        "Times that an embedding worker was left out until it recovers.",
+    ),
+    row(metric::POOL_CALLS, Kind::Counter, Unit::Count, "Calls to embedding workers, repeated ones included."),
+    row(metric::POOL_RETRIES, Kind::Counter, Unit::Count, "Calls to embedding workers that were sent again."),
+    row(
+        metric::POOL_RETRIES_REFUSED,
+        Kind::Counter,
+        Unit::Count,
+        "Calls to embedding workers that were not sent again since too many were.",
+    ),
     row(metric::DB_OPERATION_DURATION, Kind::Histogram(SECONDS), Unit::Seconds, "Time of one operation of a store."),
     row(metric::STORE_ERRORS, Kind::Counter, Unit::Count, "Operations of a store that failed."),
     row(metric::STORE_WRITTEN_RECORDS, Kind::Counter, Unit::Count, "Records that a store acknowledged."),
@@ -281,6 +300,109 @@ impl BatchMetrics {
     /// Sets how many tokens wait.
     pub fn set_queued_tokens(&self, tokens: usize) {
         self.queue_tokens.set(count(tokens));
+    }
+}
+
+/// What a cache of embeddings did, by role.
+pub struct CacheMetrics {
+    document_hits: Counter,
+    document_misses: Counter,
+    query_hits: Counter,
+    query_misses: Counter,
+    bytes: Gauge,
+}
+
+impl CacheMetrics {
+    /// The handles.
+    pub fn new() -> Self {
+        let counter = |name, role| counter!(name, label::ROLE => role_name(role));
+        Self {
+            document_hits: counter(metric::EMBEDDING_CACHE_HITS, EmbeddingRole::Document),
+            document_misses: counter(metric::EMBEDDING_CACHE_MISSES, EmbeddingRole::Document),
+            query_hits: counter(metric::EMBEDDING_CACHE_HITS, EmbeddingRole::Query),
+            query_misses: counter(metric::EMBEDDING_CACHE_MISSES, EmbeddingRole::Query),
+            bytes: gauge!(metric::EMBEDDING_CACHE_BYTES),
+        }
+    }
+
+    /// Records how many texts of one call were in the cache, and how many were not.
+    pub fn record(&self, role: EmbeddingRole, hits: usize, misses: usize) {
+        let (hit_counter, miss_counter) = match role {
+            EmbeddingRole::Document => (&self.document_hits, &self.document_misses),
+            EmbeddingRole::Query => (&self.query_hits, &self.query_misses),
+        };
+        hit_counter.increment(u64::try_from(hits).unwrap_or(u64::MAX));
+        miss_counter.increment(u64::try_from(misses).unwrap_or(u64::MAX));
+    }
+
+    /// Sets how many bytes the cache holds.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn set_bytes(&self, bytes: u64) {
+        self.bytes.set(bytes as f64);
+    }
+}
+
+impl Default for CacheMetrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a pool of embedding workers did. Workers come and go, so that none is a label.
+pub struct PoolMetrics {
+    workers: Gauge,
+    healthy: Gauge,
+    calls: [OnceLock<Counter>; RPC_CODES.len()],
+    retries: Counter,
+    retries_refused: Counter,
+}
+
+impl PoolMetrics {
+    /// The handles.
+    pub fn new() -> Self {
+        Self {
+            workers: gauge!(metric::POOL_WORKERS),
+            healthy: gauge!(metric::POOL_HEALTHY_WORKERS),
+            calls: [const { OnceLock::new() }; RPC_CODES.len()],
+            retries: counter!(metric::POOL_RETRIES),
+            retries_refused: counter!(metric::POOL_RETRIES_REFUSED),
+        }
+    }
+
+    /// Sets how many workers are known, and how many of them calls are sent to.
+    pub fn set_workers(&self, known: usize, healthy: usize) {
+        self.workers.set(count(known));
+        self.healthy.set(count(healthy));
+    }
+
+    /// Counts a worker that calls are no longer sent to; `reason` comes from a closed set.
+    pub fn record_ejection(&self, reason: &'static str) {
+        counter!(metric::POOL_EJECTIONS, label::REASON => reason).increment(1);
+    }
+
+    /// Counts a call to a worker by its gRPC status code.
+    pub fn record_call(&self, code: i32) {
+        let name = rpc_code_name(code);
+        let position = RPC_CODES.iter().position(|known| *known == name);
+        if let Some(calls) = position.and_then(|position| self.calls.get(position)) {
+            calls.get_or_init(|| counter!(metric::POOL_CALLS, label::RPC_STATUS_CODE => name)).increment(1);
+        }
+    }
+
+    /// Counts a call that is sent again.
+    pub fn record_retry(&self) {
+        self.retries.increment(1);
+    }
+
+    /// Counts a call that is not sent again since the budget of retries is spent.
+    pub fn record_refused_retry(&self) {
+        self.retries_refused.increment(1);
+    }
+}
+
+impl Default for PoolMetrics {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -263,6 +263,24 @@ pub mod metric {
         RERANK_TRUNCATED = "toller_rerank_truncated_pairs_total";
         /// Counter: calls of a reranker that failed, by class of error.
         RERANK_ERRORS = "toller_rerank_errors_total";
+        /// Counter: texts whose embedding was in the cache, by role.
+        EMBEDDING_CACHE_HITS = "toller_embedding_cache_hits_total";
+        /// Counter: texts whose embedding was not in the cache, by role.
+        EMBEDDING_CACHE_MISSES = "toller_embedding_cache_misses_total";
+        /// Gauge: bytes that the cache of embeddings holds.
+        EMBEDDING_CACHE_BYTES = "toller_embedding_cache_bytes";
+        /// Gauge: workers that a pool knows.
+        POOL_WORKERS = "toller_pool_workers";
+        /// Gauge: workers that a pool sends calls to.
+        POOL_HEALTHY_WORKERS = "toller_pool_healthy_workers";
+        /// Counter: workers that a pool stopped sending calls to, by reason.
+        POOL_EJECTIONS = "toller_pool_ejections_total";
+        /// Counter: calls that a pool sent to its workers, by status code.
+        POOL_CALLS = "toller_pool_calls_total";
+        /// Counter: calls that a pool sent again, to another worker or after a pause.
+        POOL_RETRIES = "toller_pool_retries_total";
+        /// Counter: calls that a pool did not send again since its retries were used up.
+        POOL_RETRIES_REFUSED = "toller_pool_retries_refused_total";
         /// Histogram, seconds: one operation of a store.
         DB_OPERATION_DURATION = "db_client_operation_duration_seconds";
         /// Counter: operations of a store that failed, by class of error.
@@ -302,6 +320,8 @@ pub mod metric {
             RETRIEVER_KIND = "retriever_kind";
             /// Class of the error.
             ERROR_TYPE = "error_type";
+            /// Why a pool stopped sending calls to a worker.
+            REASON = "reason";
         }
     }
 }
