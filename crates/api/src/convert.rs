@@ -9,6 +9,7 @@ mod filter;
 mod fingerprint;
 mod metric;
 mod retriever;
+mod role;
 mod score;
 mod value;
 mod vector;
@@ -24,6 +25,7 @@ pub use retriever::{
     query_from_message, retriever_from_message, retriever_name_from_message, retriever_to_message,
     vector_store_retriever_from_message,
 };
+pub use role::role_from_message;
 pub use score::{hit_to_message, hits_to_message};
 pub use value::{value_from_message, value_to_message};
 pub use vector::{Encoding, encoding_from_message, vector_from_message, vector_to_message};

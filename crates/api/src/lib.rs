@@ -13,3 +13,7 @@ pub mod v1 {
 
 /// The contract as a serialised `google.protobuf.FileDescriptorSet`, for server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/toller_v1_descriptors.binpb"));
+
+/// The contract of `toller.v1.Embedder` alone, for the reflection of an embedding worker.
+pub const EMBEDDER_DESCRIPTORS: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/toller_v1_embedder_descriptors.binpb"));

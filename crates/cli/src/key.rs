@@ -124,7 +124,7 @@ fn new_key(random: [u8; KEY_BYTES], name: String, tenant: Tenant, role: Role) ->
 mod tests {
     use std::collections::BTreeMap;
 
-    use toller_gateway::config::Config;
+    use toller_gateway::config::{Config, Program};
 
     use super::*;
 
@@ -136,7 +136,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("toller.toml");
         std::fs::write(&file, &made.toml).unwrap();
-        let config = Config::load(Some(&file), &BTreeMap::new(), &[]).unwrap();
+        let config = Config::load(Program::Gateway, Some(&file), &BTreeMap::new(), &[]).unwrap();
         let [key] = config.auth.keys.as_slice() else { panic!("{:?}", config.auth) };
         assert_eq!((key.name.as_str(), &key.tenant, key.role), ("web \"front\" ü", &tenant, toller_core::Role::Writer));
         assert_eq!(key.sha256, made.sha256);

@@ -32,6 +32,11 @@ pub trait Reranker: Send + Sync {
     /// The model's name.
     fn model(&self) -> &str;
 
+    /// Longest pair in tokens, special tokens included; none where the provider does not say.
+    fn max_tokens(&self) -> Option<u32> {
+        None
+    }
+
     /// Scores each of `documents` against `query`; the answer is aligned with the documents, none give an empty answer, and an
     /// empty string is a text like any other.
     ///

@@ -1,14 +1,16 @@
-//! The gateway's configuration: flags beat environment variables, those beat the file, and that beats the defaults.
+//! The configuration of both servers, the gateway and the embedding worker: flags beat environment variables, those beat the file, and that beats the defaults.
 //!
-//! Every setting stands once in [`SETTINGS`], from which the flags, the variables and their help are made.
+//! Every setting stands once in [`SETTINGS`], from which the flags, the variables and their help are made; lists (API keys and
+//! named models) stand in the file only.
 
 mod checks;
+mod models;
+mod program;
 mod settings;
 mod variables;
 mod words;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -16,9 +18,10 @@ use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
-use toller_core::fingerprint::Pooling;
 use toller_core::{Role, Tenant};
 
+pub use models::{EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig};
+pub use program::Program;
 pub use settings::{SETTINGS, Setting};
 pub use variables::unknown_variables;
 
@@ -30,8 +33,10 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where data is kept.
     pub data: DataConfig,
-    /// The default embedding model.
+    /// Embedding models.
     pub embedding: EmbeddingConfig,
+    /// Rerankers.
+    pub rerank: RerankConfig,
     /// Bounds on requests.
     pub limits: LimitsConfig,
     /// Who may call.
@@ -69,80 +74,6 @@ pub struct DataConfig {
 impl Default for DataConfig {
     fn default() -> Self {
         Self { dir: PathBuf::from("toller-data") }
-    }
-}
-
-/// Who computes vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EmbeddingProvider {
-    /// A model in this process.
-    Candle,
-    /// The Embedder service of another Toller.
-    Toller,
-    /// Nobody: only collections with client vectors.
-    None,
-}
-
-/// Section `embedding`.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct EmbeddingConfig {
-    /// Who computes vectors.
-    pub provider: EmbeddingProvider,
-    /// A hub repository or a local folder.
-    pub model: String,
-    /// Commit, tag or branch of the hub repository.
-    pub revision: Option<String>,
-    /// Put before every query, instead of the model's own.
-    pub query_instruction: Option<String>,
-    /// Put before every document, instead of the model's own.
-    pub document_instruction: Option<String>,
-    /// Pooling, instead of the model's own.
-    pub pooling: Option<Pooling>,
-    /// Scale vectors to unit length, instead of what the model's files say.
-    pub normalize: Option<bool>,
-    /// Most tokens of a text, special tokens included, instead of the model's own.
-    pub max_tokens: Option<u32>,
-    /// Threads; 0 is the CPU quota.
-    pub threads: usize,
-    /// Most tokens that wait.
-    pub queue_tokens: usize,
-    /// Address of the other Toller, such as `http://embedder:7700`.
-    pub address: Option<String>,
-    /// Its API key.
-    pub api_key: Option<String>,
-}
-
-impl Default for EmbeddingConfig {
-    fn default() -> Self {
-        Self {
-            provider: EmbeddingProvider::Candle,
-            model: "BAAI/bge-small-en-v1.5".to_owned(),
-            revision: None,
-            query_instruction: None,
-            document_instruction: None,
-            pooling: None,
-            normalize: None,
-            max_tokens: None,
-            threads: 0,
-            queue_tokens: 262_144,
-            address: None,
-            api_key: None,
-        }
-    }
-}
-
-impl fmt::Debug for EmbeddingConfig {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("EmbeddingConfig")
-            .field("provider", &self.provider)
-            .field("model", &self.model)
-            .field("revision", &self.revision)
-            .field("address", &self.address)
-            .field("api_key", &self.api_key.as_ref().map(|_| "(hidden)"))
-            .finish_non_exhaustive()
     }
 }
 
@@ -309,14 +240,15 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads and checks the configuration.
+    /// Reads and checks the configuration of `program`.
     ///
     /// `environment` is the process environment (variables that are no setting are left alone: Kubernetes sets some of its
     /// own that begin alike), `flags` are keys of [`SETTINGS`] with the text that was given.
     ///
     /// # Errors
-    /// The key at fault and the file, variable or flag that it was set in.
+    /// The key at fault and the file, variable or flag that it was set in. A setting that `program` does not read is one.
     pub fn load(
+        program: Program,
         file: Option<&Path>,
         environment: &BTreeMap<String, String>,
         flags: &[(&'static str, String)],
@@ -340,7 +272,9 @@ impl Config {
         }
         let config: Self =
             figment.extract().map_err(|error| ConfigError::Malformed(words::describe(error, &figment)))?;
-        checks::check(&config, &Origins(&figment))?;
+        let origins = Origins(&figment);
+        program.check(&origins)?;
+        checks::check(program, &config, &origins)?;
         Ok(config)
     }
 }
@@ -427,7 +361,7 @@ mod tests {
         std::fs::write(&file, toml).unwrap();
         let environment = environment.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
-        Config::load(Some(&file), &environment, &flags).map_err(|error| error.to_string())
+        Config::load(Program::Gateway, Some(&file), &environment, &flags).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -460,6 +394,30 @@ mod tests {
             in_file("[embedding]\nqueue_tokens = 3", &["embedding.queue_tokens must be 1024 to 1073741824, got 3"]),
             in_file("[embedding]\nmax_tokens = 0", &["embedding.max_tokens must be at least 1"]),
             in_file("[embedding]\nthreads = 1000000", &["embedding.threads must be 0 to", "got 1000000"]),
+            in_file("[embedding]\nworkers = 0", &["embedding.workers must be 1 to", "got 0", "toller.toml"]),
+            in_file("[embedding]\nthreads = 1\nworkers = 2", &["embedding.workers must be 1 to 1", "got 2"]),
+            in_file("[embedding]\nbatch_tokens = 15", &["embedding.batch_tokens must be 16 to 1048576, got 15"]),
+            in_file("[embedding]\nprovider = \"none\"\nworkers = 1", &["embedding.workers", "none is configured"]),
+            in_file("[embedding]\nprovider = \"none\"\ncache_bytes = 1", &["embedding.cache_bytes", "leave it out"]),
+            in_file("[[embedding.models]]\nname = \"a\"", &["model", "embedding.models", "toller.toml"]),
+            in_file(
+                "[[embedding.models]]\nname = \"a\"\nmodel = \"a/b\"\npoling = \"cls\"",
+                &["poling", "toller.toml"],
+            ),
+            in_file(
+                "[[embedding.models]]\nname = \"a b\"\nmodel = \"a/b\"",
+                &["embedding.models[0].name must be", "\"a b\"", "toller.toml"],
+            ),
+            in_file(
+                "[[rerank.models]]\nname = \"a\"\nmodel = \"a/b\"\n[[rerank.models]]\nname = \"a\"\nmodel = \"a/c\"",
+                &["rerank.models[1].name", "another entry", "\"a\""],
+            ),
+            in_file(
+                "[[embedding.models]]\nname = \"a\"\nmodel = \"/a\"\nrevision = \"b\"",
+                &["embedding.models[0].revision", "embedding.models[0].model is the folder \"/a\""],
+            ),
+            in_file("[rerank]\nmax_tokens = 8", &["rerank.max_tokens", "rerank.model only"]),
+            in_file("[rerank]\nmodel = \"a/b\"\nmax_tokens = 0", &["rerank.max_tokens must be at least 1"]),
             in_file("[embedding]\nmodel = \"/a\"\nrevision = \"b\"", &["embedding.revision", "/a"]),
             in_file("[embedding]\nmodel = \"a/b@c\"\nrevision = \"d\"", &["embedding.revision", "a/b@c"]),
             in_file("[embedding]\nprovider = \"none\"\nmodel = \"a/b\"", &["embedding.model", "\"candle\" only"]),
@@ -502,8 +460,36 @@ mod tests {
     }
 
     #[test]
+    fn an_embedder_refuses_what_only_a_gateway_reads() {
+        let load = |toml: &str, environment: &[(&str, &str)]| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("toller.toml");
+            std::fs::write(&file, toml).unwrap();
+            let environment = environment.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            Config::load(Program::Embedder, Some(&file), &environment, &[]).map_err(|error| error.to_string())
+        };
+        let config = load("[server]\nlisten = \"0.0.0.0:7700\"\n[limits]\nmax_text_bytes = 9", &[]).unwrap();
+        assert_eq!(config.limits.max_text_bytes, 9);
+        let nothing = "[embedding]\nprovider = \"none\"";
+        for (toml, environment, parts) in [
+            ("[data]\ndir = \"x\"", &[][..], ["data.dir", "gateway only", "toller.toml"]),
+            ("[limits]\nmax_k = 9", &[], ["limits.max_k", "gateway only", "toller.toml"]),
+            ("", &[("TOLLER_DATA_DIR", "x")], ["data.dir", "gateway only", "TOLLER_DATA_DIR"]),
+            (nothing, &[], ["embedding.provider", "nothing to serve", "toller.toml"]),
+        ] {
+            let error = load(toml, environment).unwrap_err();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error:?} must contain {parts:?}");
+        }
+        let reranker_alone = format!("{nothing}\n[rerank]\nmodel = \"a/b\"");
+        assert!(load(&reranker_alone, &[]).is_ok());
+        // Every setting that a gateway alone reads exists.
+        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 6);
+    }
+
+    #[test]
     fn a_missing_file_is_named() {
-        let error = Config::load(Some(Path::new("/nowhere/toller.toml")), &BTreeMap::new(), &[]).unwrap_err();
+        let error =
+            Config::load(Program::Gateway, Some(Path::new("/nowhere/toller.toml")), &BTreeMap::new(), &[]).unwrap_err();
         assert!(error.to_string().contains("/nowhere/toller.toml"), "{error}");
     }
 

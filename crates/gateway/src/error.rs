@@ -1,9 +1,9 @@
-//! What keeps a gateway from starting, or from stopping cleanly.
+//! What keeps a server from starting, or from stopping cleanly.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why [`crate::serve`] failed.
+/// Why [`crate::serve`] or [`crate::serve_embedder`] failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
@@ -42,10 +42,10 @@ pub enum GatewayError {
         fault: String,
     },
     /// A setting does not suit the model.
-    #[error("embedding.{field} {problem}")]
-    EmbeddingSetting {
-        /// The setting, without its section.
-        field: &'static str,
+    #[error("{key} {problem}")]
+    Setting {
+        /// The setting.
+        key: String,
         /// What is wrong and what would be right.
         problem: String,
     },

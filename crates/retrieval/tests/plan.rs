@@ -6,8 +6,8 @@ use std::sync::Arc;
 use toller_core::filter::{FilterLimits, KeyPath};
 use toller_core::retriever::{RetrieverKind, RetrieverName, RetrieverSpec, SearchType, VectorStoreRetrieverSpec};
 use toller_core::{
-    Catalog, CollectionName, Error, Filter, Metadata, Metric, Principal, Query, RelevanceFunction, RequestContext,
-    ScoredDocument, Tenant, Value, VectorStore,
+    Catalog, CollectionName, Error, Filter, Metadata, Metric, Models, Principal, Query, RelevanceFunction,
+    RequestContext, ScoredDocument, Tenant, Value, VectorStore,
 };
 use toller_retrieval::stored::WriteCondition;
 use toller_retrieval::{PlanLimits, Planner, StoredRetrievers};
@@ -25,7 +25,7 @@ async fn world() -> World {
     let memory = MemoryStore::new();
     let catalog = Arc::clone(&memory.catalog) as Arc<dyn Catalog>;
     let store = Arc::clone(&memory.vectors) as Arc<dyn VectorStore>;
-    let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), None));
+    let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), Models::default()));
     let new = NewCollection {
         name: CollectionName::new("docs").unwrap(),
         description: String::new(),

@@ -63,7 +63,9 @@ impl Drain {
 }
 
 impl Middleware for Drain {
-    async fn handle<S: GrpcService>(self, request: Request<Body>, next: S) -> Response<Body> {
+    async fn handle<S: GrpcService>(self, mut request: Request<Body>, next: S) -> Response<Body> {
+        // For handlers of streams, which can finish what they have begun instead of being cut off.
+        request.extensions_mut().insert(self.clone());
         let last = if is_open(request.uri().path()) { Phase::Draining } else { Phase::CutOff };
         let reached = self.reached(last);
         let ending = Box::pin(async move {

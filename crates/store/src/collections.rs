@@ -23,9 +23,7 @@ use serde::{Deserialize, Serialize};
 use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::error::{Error, FieldViolation, ResourceKind, Result};
 use toller_core::vector::MAX_DIMENSION;
-use toller_core::{
-    Catalog, CollectionName, CollectionSpec, Embeddings, Fingerprint, Metric, RequestContext, VectorStore,
-};
+use toller_core::{Catalog, CollectionName, CollectionSpec, Fingerprint, Metric, Models, RequestContext, VectorStore};
 use tracing::warn;
 
 use crate::guard;
@@ -70,10 +68,12 @@ pub struct NewCollection {
 }
 
 /// Where the vectors of a collection come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VectorSource {
-    /// The server's model.
+    /// The server's default model.
     Model,
+    /// The server's model of this name.
+    NamedModel(String),
     /// The caller, with every document and query.
     Client {
         /// Dimension of every vector, 1 to 65536.
@@ -101,7 +101,7 @@ pub struct CollectionStats {
 pub struct Collections {
     store: Arc<dyn VectorStore>,
     catalog: Arc<dyn Catalog>,
-    embeddings: Option<Arc<dyn Embeddings>>,
+    models: Arc<Models>,
     turns: Turns,
 }
 
@@ -122,13 +122,9 @@ enum State {
 }
 
 impl Collections {
-    /// Collections kept in `store` and `catalog`, filled by `embeddings` when there is a model.
-    pub fn new(
-        store: Arc<dyn VectorStore>,
-        catalog: Arc<dyn Catalog>,
-        embeddings: Option<Arc<dyn Embeddings>>,
-    ) -> Self {
-        Self { store, catalog, embeddings, turns: Turns::default() }
+    /// Collections kept in `store` and `catalog`. Each is filled by the one of `models` that it was made for.
+    pub fn new(store: Arc<dyn VectorStore>, catalog: Arc<dyn Catalog>, models: impl Into<Models>) -> Self {
+        Self { store, catalog, models: Arc::new(models.into()), turns: Turns::default() }
     }
 
     /// The store that keeps them.
@@ -141,16 +137,11 @@ impl Collections {
         &self.catalog
     }
 
-    /// The server's model.
-    pub fn embeddings(&self) -> Option<&Arc<dyn Embeddings>> {
-        self.embeddings.as_ref()
-    }
-
     /// Makes a collection.
     ///
     /// # Errors
-    /// `AlreadyExists`; `InvalidArgument` for `description`, `labels` or `client.dimension`; `FailedPrecondition` when a
-    /// model is wanted and there is none.
+    /// `AlreadyExists`; `InvalidArgument` for `description`, `labels` or `client.dimension`; `NotFound` for a model that
+    /// is named and not loaded; `FailedPrecondition` when the default model is wanted and there is none.
     pub async fn create(&self, context: &RequestContext, new: NewCollection) -> Result<CollectionSpec> {
         let spec = self.spec_of(new)?;
         let name = spec.name.clone();
@@ -261,7 +252,7 @@ impl Collections {
         let wanted = spec.vector_params();
         match self.store.params(context, name).await {
             Ok(found) if found == wanted => {
-                Ok(CollectionHandle::new(spec, Arc::clone(&self.store), self.embeddings.clone()))
+                Ok(CollectionHandle::new(spec, Arc::clone(&self.store), Arc::clone(&self.models)))
             }
             Ok(found) => Err(Error::FailedPrecondition {
                 reason: COLLECTION_MISMATCH,
@@ -297,7 +288,8 @@ impl Collections {
     fn spec_of(&self, new: NewCollection) -> Result<CollectionSpec> {
         check_texts(Some(&new.description), Some(&new.labels))?;
         let fingerprint = match new.vectors {
-            VectorSource::Model => guard::fingerprint_of_model(self.embeddings.as_ref())?,
+            VectorSource::Model => guard::fingerprint_of_default(&self.models)?,
+            VectorSource::NamedModel(name) => self.models.embedding_model(Some(&name))?.fingerprint().clone(),
             VectorSource::Client { dimension } if (1..=MAX_DIMENSION).contains(&(dimension as usize)) => {
                 Fingerprint::client(dimension)
             }

@@ -3,26 +3,21 @@
 use std::sync::Arc;
 
 use toller_core::error::{Error, Result};
-use toller_core::{CollectionSpec, Embeddings, Fingerprint};
+pub use toller_core::models::NO_EMBEDDING_MODEL;
+use toller_core::{CollectionSpec, Embeddings, Fingerprint, Models};
 
-/// Reason of the error when the model of this server is not the one that filled the collection.
+/// Reason of the error when no model of this server is the one that filled the collection.
 pub const FINGERPRINT_MISMATCH: &str = "FINGERPRINT_MISMATCH";
 
 /// Reason of the error when a text comes to a collection whose vectors the client brings.
 pub const CLIENT_VECTORS_ONLY: &str = "CLIENT_VECTORS_ONLY";
 
-/// Reason of the error when a text has to be embedded and this server has no model.
-pub const NO_EMBEDDING_MODEL: &str = "NO_EMBEDDING_MODEL";
-
-/// The model that may embed texts, documents and queries alike, for a collection. O(1), no I/O.
+/// The model that may embed texts, documents and queries alike, for a collection. O(models), no I/O.
 ///
 /// # Errors
-/// `FailedPrecondition`: [`CLIENT_VECTORS_ONLY`], [`NO_EMBEDDING_MODEL`], or [`FINGERPRINT_MISMATCH`] naming both
-/// fingerprints.
-pub fn embeddings_for_texts<'a>(
-    spec: &CollectionSpec,
-    embeddings: Option<&'a Arc<dyn Embeddings>>,
-) -> Result<&'a Arc<dyn Embeddings>> {
+/// `FailedPrecondition`: [`CLIENT_VECTORS_ONLY`], [`NO_EMBEDDING_MODEL`], or [`FINGERPRINT_MISMATCH`] naming the
+/// collection's fingerprint and those of the models that are loaded.
+pub fn embeddings_for_texts<'a>(spec: &CollectionSpec, models: &'a Models) -> Result<&'a Arc<dyn Embeddings>> {
     let name = &spec.name;
     let needed = &spec.fingerprint;
     if needed.is_client() {
@@ -34,36 +29,42 @@ pub fn embeddings_for_texts<'a>(
             ),
         ));
     }
-    let Some(embeddings) = embeddings else {
+    if models.embeddings.is_empty() {
         return Err(no_model(&format!(
             "collection \"{name}\" was filled by {needed}; start the server with that model"
         )));
-    };
-    let present = embeddings.fingerprint();
-    if present.is_compatible_with(needed) {
-        return Ok(embeddings);
     }
-    Err(precondition(
-        FINGERPRINT_MISMATCH,
-        format!(
-            "collection \"{name}\" was filled by {needed}, but this server embeds with {present}; start the server with the collection's model, or make a new collection"
-        ),
-    ))
+    models.compatible_with(needed).ok_or_else(|| {
+        precondition(
+            FINGERPRINT_MISMATCH,
+            format!(
+                "collection \"{name}\" was filled by {needed}, but this server embeds with {}; start the server with the collection's model, or make a new collection",
+                loaded(models)
+            ),
+        )
+    })
 }
 
-/// The fingerprint of a new collection that the server's model is to fill.
+/// The fingerprint of a new collection that the default model is to fill.
 ///
 /// # Errors
 /// `FailedPrecondition` with [`NO_EMBEDDING_MODEL`].
-pub fn fingerprint_of_model(embeddings: Option<&Arc<dyn Embeddings>>) -> Result<Fingerprint> {
-    match embeddings {
-        Some(embeddings) => Ok(embeddings.fingerprint().clone()),
-        None => Err(no_model("start the server with one, or make the collection for client vectors")),
+pub fn fingerprint_of_default(models: &Models) -> Result<Fingerprint> {
+    if models.embeddings.is_empty() {
+        return Err(no_model("start the server with one, or make the collection for client vectors"));
     }
+    Ok(models.embedding_model(None)?.fingerprint().clone())
 }
 
 fn no_model(what_to_do: &str) -> Error {
     precondition(NO_EMBEDDING_MODEL, format!("this server has no embedding model: {what_to_do}"))
+}
+
+/// The fingerprints of all models, the default one first.
+fn loaded(models: &Models) -> String {
+    let fingerprints: Vec<String> =
+        models.embeddings.iter().map(|loaded| loaded.model.fingerprint().to_string()).collect();
+    fingerprints.join(" and ")
 }
 
 fn precondition(reason: &'static str, message: String) -> Error {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toller_core::error::{Error, FieldViolation, Result};
 use toller_core::vector_store::{ScrollPage, Selector};
 use toller_core::{
-    CollectionSpec, Document, DocumentId, EmbeddingRole, Embeddings, Filter, Query, Record, RequestContext, Vector,
+    CollectionSpec, Document, DocumentId, EmbeddingRole, Filter, Models, Query, Record, RequestContext, Vector,
     VectorStore,
 };
 
@@ -18,7 +18,7 @@ use crate::new_document::{CheckedDocument, NewDocument, check_documents, check_v
 pub struct CollectionHandle {
     spec: Arc<CollectionSpec>,
     store: Arc<dyn VectorStore>,
-    embeddings: Option<Arc<dyn Embeddings>>,
+    models: Arc<Models>,
 }
 
 /// How documents are added.
@@ -50,8 +50,8 @@ pub struct TextUsage {
 
 impl CollectionHandle {
     /// A handle on a collection that exists in `store` with the parameters of `spec`.
-    pub fn new(spec: CollectionSpec, store: Arc<dyn VectorStore>, embeddings: Option<Arc<dyn Embeddings>>) -> Self {
-        Self { spec: Arc::new(spec), store, embeddings }
+    pub fn new(spec: CollectionSpec, store: Arc<dyn VectorStore>, models: Arc<Models>) -> Self {
+        Self { spec: Arc::new(spec), store, models }
     }
 
     /// The collection as the catalogue records it.
@@ -62,11 +62,6 @@ impl CollectionHandle {
     /// The store that keeps it.
     pub fn store(&self) -> &Arc<dyn VectorStore> {
         &self.store
-    }
-
-    /// The server's model, whether it fits the collection or not; see [`guard`].
-    pub fn embeddings(&self) -> Option<&Arc<dyn Embeddings>> {
-        self.embeddings.as_ref()
     }
 
     /// Embeds and writes documents, replacing those with the same ids; all or none. An empty list gives an empty answer.
@@ -123,7 +118,7 @@ impl CollectionHandle {
         let embeddings = if texts.is_empty() {
             Vec::new()
         } else {
-            let model = guard::embeddings_for_texts(&self.spec, self.embeddings.as_ref())?;
+            let model = guard::embeddings_for_texts(&self.spec, &self.models)?;
             model.embed(context, EmbeddingRole::Document, texts).await?
         };
         if embeddings.len() != indexes.len() {
@@ -180,7 +175,7 @@ impl CollectionHandle {
             }
             Query::Text(text) => text.clone(),
         };
-        let model = guard::embeddings_for_texts(&self.spec, self.embeddings.as_ref())?;
+        let model = guard::embeddings_for_texts(&self.spec, &self.models)?;
         let embeddings = model.embed(context, EmbeddingRole::Query, vec![text]).await?;
         let [embedding] = <[_; 1]>::try_from(embeddings)
             .map_err(|all| Error::Internal(format!("the model gave {} vectors for one query", all.len())))?;

@@ -17,11 +17,11 @@ use async_trait::async_trait;
 use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::embeddings::Embedding;
-use toller_core::error::{Error, Result};
+use toller_core::error::{Error, ResourceKind, Result};
 use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
-    Catalog, CollectionName, DocumentId, EmbeddingRole, Embeddings, Filter, Fingerprint, Metadata, Metric, Principal,
-    Query, Record, RequestContext, Role, Tenant, Value, VectorStore,
+    Catalog, CollectionName, DocumentId, EmbeddingRole, Embeddings, Filter, Fingerprint, Metadata, Metric, Models,
+    Principal, Query, Record, RequestContext, Role, Tenant, Value, VectorStore,
 };
 use toller_store::{
     AddOptions, CollectionHandle, CollectionUpdate, Collections, MemoryStore, NewCollection, NewDocument, TextUsage,
@@ -329,7 +329,7 @@ fn crashing_after(memory: &MemoryStore, calls: usize) -> Collections {
     Collections::new(
         Arc::new(Failing { inner: Arc::clone(&memory.vectors), calls_left: Arc::clone(&calls_left) }),
         Arc::new(Failing { inner: Arc::clone(&memory.catalog), calls_left }),
-        None,
+        Models::default(),
     )
 }
 
@@ -556,6 +556,29 @@ async fn a_broken_model_writes_nothing_and_is_named_with_the_text() {
     let fault = docs.query_vector(&context(), &Query::Text("lost".to_owned())).await.unwrap_err();
     assert!(matches!(fault, Error::Internal(_)), "{fault}");
     assert_eq!(docs.count(&context(), None).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn each_collection_is_filled_by_the_model_it_was_made_for() {
+    let memory = MemoryStore::new();
+    let (usual, other) = (FakeModel::new("usual"), FakeModel::new("other"));
+    let mut models = Models::default();
+    models.embeddings.add_default("usual", Arc::clone(&usual) as _).unwrap();
+    models.embeddings.add("second", Arc::clone(&other) as _).unwrap();
+    let both = Collections::new(Arc::clone(&memory.vectors) as _, Arc::clone(&memory.catalog) as _, models);
+    let docs = handle(&both, "docs", VectorSource::NamedModel("second".to_owned())).await;
+    assert_eq!(docs.spec().fingerprint, other.fingerprint);
+    docs.add(&context(), vec![text("x")], None).await.unwrap();
+    docs.query_vector(&context(), &Query::Text("x".to_owned())).await.unwrap();
+    assert_eq!((usual.calls(), other.calls()), (0, 2));
+    let missing = both.create(&context(), new("a", VectorSource::NamedModel("third".to_owned()))).await;
+    assert_eq!(missing, Err(Error::NotFound { kind: ResourceKind::Model, name: "third".to_owned() }));
+
+    // A process without the second model names it, and what it has instead.
+    let docs = collections(&memory, Some(&usual)).open(&context(), &name("docs")).await.unwrap();
+    let (reason, message) = reason(docs.add(&context(), vec![text("x")], None).await);
+    assert_eq!(reason, "FINGERPRINT_MISMATCH");
+    assert!(message.contains("fake/other") && message.contains("fake/usual"), "{message}");
 }
 
 #[tokio::test]

@@ -23,4 +23,4 @@ pub use error::Error;
 pub use logs::LogFormat;
 pub use propagation::current_trace_parent;
 pub use setup::{Telemetry, TelemetryConfig, TelemetryGuard};
-pub use traced::{TracedEmbeddings, TracedVectorStore};
+pub use traced::{TracedEmbeddings, TracedReranker, TracedVectorStore};

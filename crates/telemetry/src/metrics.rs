@@ -14,7 +14,7 @@ use toller_core::{EmbeddingRole, Error as CoreError, Result as CoreResult};
 use crate::classes::error_class;
 use crate::names::metric::{self, label};
 use crate::names::values;
-use crate::spans::{EmbeddingUsage, role_name};
+use crate::spans::{EmbeddingUsage, RerankUsage, role_name};
 
 /// Bounds in seconds for what should take milliseconds: 0.25 ms to 30 s, about 2 to 2.5 apart.
 const SECONDS: &[f64] =
@@ -86,6 +86,40 @@ pub(crate) const CATALOGUE: &[Description] = &[
         "Time that a text waited for its forward pass.",
     ),
     row(metric::EMBEDDING_QUEUE_TOKENS, Kind::Gauge, Unit::Count, "Tokens that wait for a forward pass."),
+    row(
+        metric::RERANK_DURATION,
+        Kind::Histogram(SECONDS),
+        Unit::Seconds,
+        "Time of scoring the documents of one query, the wait in the queue included.",
+    ),
+    row(metric::RERANK_DOCUMENTS, Kind::Histogram(ITEMS), Unit::Count, "Documents that were scored for one query."),
+    row(metric::RERANK_TOKENS, Kind::Counter, Unit::Count, "Tokens that rerankers read."),
+    row(
+        metric::RERANK_TRUNCATED,
+        Kind::Counter,
+        Unit::Count,
+        "Pairs that were cut to the longest input of their model.",
+    ),
+    row(metric::RERANK_ERRORS, Kind::Counter, Unit::Count, "Calls of rerankers that failed."),
+    row(metric::EMBEDDING_CACHE_HITS, Kind::Counter, Unit::Count, "Texts whose embedding was in the cache."),
+    row(metric::EMBEDDING_CACHE_MISSES, Kind::Counter, Unit::Count, "Texts whose embedding was not in the cache."),
+    row(metric::EMBEDDING_CACHE_BYTES, Kind::Gauge, Unit::Bytes, "Bytes that the cache of embeddings holds."),
+    row(metric::POOL_WORKERS, Kind::Gauge, Unit::Count, "Embedding workers that are known."),
+    row(metric::POOL_HEALTHY_WORKERS, Kind::Gauge, Unit::Count, "Embedding workers that calls are sent to."),
+    row(
+        metric::POOL_EJECTIONS,
+        Kind::Counter,
+        Unit::Count,
+        "Times that an embedding worker was left out until it recovers.",
+    ),
+    row(metric::POOL_CALLS, Kind::Counter, Unit::Count, "Calls to embedding workers, repeated ones included."),
+    row(metric::POOL_RETRIES, Kind::Counter, Unit::Count, "Calls to embedding workers that were sent again."),
+    row(
+        metric::POOL_RETRIES_REFUSED,
+        Kind::Counter,
+        Unit::Count,
+        "Calls to embedding workers that were not sent again since too many were.",
+    ),
     row(metric::DB_OPERATION_DURATION, Kind::Histogram(SECONDS), Unit::Seconds, "Time of one operation of a store."),
     row(metric::STORE_ERRORS, Kind::Counter, Unit::Count, "Operations of a store that failed."),
     row(metric::STORE_WRITTEN_RECORDS, Kind::Counter, Unit::Count, "Records that a store acknowledged."),
@@ -184,6 +218,50 @@ impl EmbeddingMetrics {
     }
 }
 
+/// What one reranker did.
+pub struct RerankMetrics {
+    provider: String,
+    model: String,
+    duration: Histogram,
+    documents: Histogram,
+    tokens: Counter,
+    truncated: Counter,
+}
+
+impl RerankMetrics {
+    /// The handles for a configured provider and model.
+    pub fn new(provider: &str, model: &str) -> Self {
+        let labels = [(label::PROVIDER, provider.to_owned()), (label::MODEL, model.to_owned())];
+        Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            duration: histogram!(metric::RERANK_DURATION, &labels),
+            documents: histogram!(metric::RERANK_DOCUMENTS, &labels),
+            tokens: counter!(metric::RERANK_TOKENS, &labels),
+            truncated: counter!(metric::RERANK_TRUNCATED, &labels),
+        }
+    }
+
+    /// Records one call of `documents` documents.
+    pub fn record(&self, documents: usize, elapsed: Duration, result: CoreResult<RerankUsage, &CoreError>) {
+        self.duration.record(elapsed);
+        self.documents.record(count(documents));
+        match result {
+            Ok(usage) => {
+                self.tokens.increment(usage.tokens.unwrap_or(0));
+                self.truncated.increment(usage.truncated);
+            }
+            Err(error) => counter!(
+                metric::RERANK_ERRORS,
+                label::PROVIDER => self.provider.clone(),
+                label::MODEL => self.model.clone(),
+                label::ERROR_TYPE => error_class(error),
+            )
+            .increment(1),
+        }
+    }
+}
+
 /// What the forward passes of one model did.
 #[derive(Debug)]
 pub struct BatchMetrics {
@@ -222,6 +300,109 @@ impl BatchMetrics {
     /// Sets how many tokens wait.
     pub fn set_queued_tokens(&self, tokens: usize) {
         self.queue_tokens.set(count(tokens));
+    }
+}
+
+/// What a cache of embeddings did, by role.
+pub struct CacheMetrics {
+    document_hits: Counter,
+    document_misses: Counter,
+    query_hits: Counter,
+    query_misses: Counter,
+    bytes: Gauge,
+}
+
+impl CacheMetrics {
+    /// The handles.
+    pub fn new() -> Self {
+        let counter = |name, role| counter!(name, label::ROLE => role_name(role));
+        Self {
+            document_hits: counter(metric::EMBEDDING_CACHE_HITS, EmbeddingRole::Document),
+            document_misses: counter(metric::EMBEDDING_CACHE_MISSES, EmbeddingRole::Document),
+            query_hits: counter(metric::EMBEDDING_CACHE_HITS, EmbeddingRole::Query),
+            query_misses: counter(metric::EMBEDDING_CACHE_MISSES, EmbeddingRole::Query),
+            bytes: gauge!(metric::EMBEDDING_CACHE_BYTES),
+        }
+    }
+
+    /// Records how many texts of one call were in the cache, and how many were not.
+    pub fn record(&self, role: EmbeddingRole, hits: usize, misses: usize) {
+        let (hit_counter, miss_counter) = match role {
+            EmbeddingRole::Document => (&self.document_hits, &self.document_misses),
+            EmbeddingRole::Query => (&self.query_hits, &self.query_misses),
+        };
+        hit_counter.increment(u64::try_from(hits).unwrap_or(u64::MAX));
+        miss_counter.increment(u64::try_from(misses).unwrap_or(u64::MAX));
+    }
+
+    /// Sets how many bytes the cache holds.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn set_bytes(&self, bytes: u64) {
+        self.bytes.set(bytes as f64);
+    }
+}
+
+impl Default for CacheMetrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a pool of embedding workers did. Workers come and go, so that none is a label.
+pub struct PoolMetrics {
+    workers: Gauge,
+    healthy: Gauge,
+    calls: [OnceLock<Counter>; RPC_CODES.len()],
+    retries: Counter,
+    retries_refused: Counter,
+}
+
+impl PoolMetrics {
+    /// The handles.
+    pub fn new() -> Self {
+        Self {
+            workers: gauge!(metric::POOL_WORKERS),
+            healthy: gauge!(metric::POOL_HEALTHY_WORKERS),
+            calls: [const { OnceLock::new() }; RPC_CODES.len()],
+            retries: counter!(metric::POOL_RETRIES),
+            retries_refused: counter!(metric::POOL_RETRIES_REFUSED),
+        }
+    }
+
+    /// Sets how many workers are known, and how many of them calls are sent to.
+    pub fn set_workers(&self, known: usize, healthy: usize) {
+        self.workers.set(count(known));
+        self.healthy.set(count(healthy));
+    }
+
+    /// Counts a worker that calls are no longer sent to; `reason` comes from a closed set.
+    pub fn record_ejection(&self, reason: &'static str) {
+        counter!(metric::POOL_EJECTIONS, label::REASON => reason).increment(1);
+    }
+
+    /// Counts a call to a worker by its gRPC status code.
+    pub fn record_call(&self, code: i32) {
+        let name = rpc_code_name(code);
+        let position = RPC_CODES.iter().position(|known| *known == name);
+        if let Some(calls) = position.and_then(|position| self.calls.get(position)) {
+            calls.get_or_init(|| counter!(metric::POOL_CALLS, label::RPC_STATUS_CODE => name)).increment(1);
+        }
+    }
+
+    /// Counts a call that is sent again.
+    pub fn record_retry(&self) {
+        self.retries.increment(1);
+    }
+
+    /// Counts a call that is not sent again since the budget of retries is spent.
+    pub fn record_refused_retry(&self) {
+        self.retries_refused.increment(1);
+    }
+}
+
+impl Default for PoolMetrics {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -499,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn embedding_and_store_metrics_count_what_happened() {
+    fn metrics_of_models_and_stores_count_what_happened() {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
         metrics::with_local_recorder(&recorder, || {
@@ -507,6 +688,9 @@ mod tests {
             let usage = EmbeddingUsage { tokens: Some(12), truncated: 1 };
             embeddings.record(EmbeddingRole::Document, 3, Duration::from_millis(5), Ok(usage));
             embeddings.record(EmbeddingRole::Query, 1, Duration::from_millis(1), Err(&CoreError::Cancelled));
+            let rerank = RerankMetrics::new("candle", "pairs");
+            rerank.record(3, Duration::from_millis(5), Ok(RerankUsage { tokens: Some(30), truncated: 2 }));
+            rerank.record(1, Duration::from_millis(5), Err(&CoreError::Cancelled));
             let store = StoreMetrics::new("memory");
             store.add_written(7);
             store.record(StoreOperation::Upsert, Duration::from_millis(1), None);
@@ -517,7 +701,12 @@ mod tests {
         });
         let text = handle.render();
         let model = "gen_ai_provider_name=\"candle\",gen_ai_request_model=\"tiny\"";
+        let pairs = "gen_ai_provider_name=\"candle\",gen_ai_request_model=\"pairs\"";
         let expected = [
+            format!("toller_rerank_documents_count{{{pairs}}} 2"),
+            format!("toller_rerank_tokens_total{{{pairs}}} 30"),
+            format!("toller_rerank_truncated_pairs_total{{{pairs}}} 2"),
+            format!("toller_rerank_errors_total{{{pairs},error_type=\"CANCELLED\"}} 1"),
             format!("toller_embedding_tokens_total{{{model}}} 12"),
             format!("toller_embedding_texts_total{{{model}}} 3"),
             format!("toller_embedding_truncated_texts_total{{{model}}} 1"),

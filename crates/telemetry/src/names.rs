@@ -18,10 +18,14 @@ pub mod values {
         OPERATION_RETRIEVAL = "retrieval";
         /// [`super::GEN_AI_OPERATION_NAME`] of an embedding call.
         OPERATION_EMBEDDINGS = "embeddings";
+        /// [`super::GEN_AI_OPERATION_NAME`] of scoring pairs; the convention defines none.
+        OPERATION_RERANK = "rerank";
         /// [`super::OPENINFERENCE_SPAN_KIND`] of a retrieval.
         OPENINFERENCE_RETRIEVER = "RETRIEVER";
         /// [`super::OPENINFERENCE_SPAN_KIND`] of an embedding call.
         OPENINFERENCE_EMBEDDING = "EMBEDDING";
+        /// [`super::OPENINFERENCE_SPAN_KIND`] of scoring pairs.
+        OPENINFERENCE_RERANKER = "RERANKER";
         /// [`super::LANGSMITH_SPAN_KIND`] of a retrieval.
         LANGSMITH_RETRIEVER = "retriever";
         /// [`super::LANGSMITH_SPAN_KIND`] of an embedding call; set since LangSmith does not map the plural `embeddings`.
@@ -83,6 +87,12 @@ names! {
     TOLLER_EMBEDDING_TOKENS = "toller.embedding.tokens";
     /// Texts that were cut to the model's longest input (int).
     TOLLER_EMBEDDING_TRUNCATED = "toller.embedding.truncated";
+    /// Who scores the pairs.
+    TOLLER_RERANK_PROVIDER = "toller.rerank.provider";
+    /// Documents that were scored against a query (int).
+    TOLLER_RERANK_DOCUMENTS = "toller.rerank.documents";
+    /// Pairs that were cut to the model's longest input (int).
+    TOLLER_RERANK_TRUNCATED = "toller.rerank.truncated";
     /// Candidates that maximal marginal relevance chose from (int).
     TOLLER_MMR_CANDIDATES = "toller.mmr.candidates";
     /// Trade-off of maximal marginal relevance: 1 is pure relevance (double).
@@ -93,7 +103,7 @@ names! {
 
 // OpenTelemetry, generative AI.
 names! {
-    /// `retrieval` or `embeddings`.
+    /// `retrieval`, `embeddings` or `rerank`.
     GEN_AI_OPERATION_NAME = "gen_ai.operation.name";
     /// Who answers: the embedding provider, or for a retrieval the store's backend.
     GEN_AI_PROVIDER_NAME = "gen_ai.provider.name";
@@ -117,7 +127,7 @@ names! {
 
 // OpenInference.
 names! {
-    /// `RETRIEVER` or `EMBEDDING`.
+    /// `RETRIEVER`, `EMBEDDING` or `RERANKER`.
     OPENINFERENCE_SPAN_KIND = "openinference.span.kind";
     /// The query's text; content, opt-in.
     INPUT_VALUE = "input.value";
@@ -127,6 +137,10 @@ names! {
     TAG_TAGS = "tag.tags";
     /// The embedding model.
     EMBEDDING_MODEL_NAME = "embedding.model_name";
+    /// The reranking model.
+    RERANKER_MODEL_NAME = "reranker.model_name";
+    /// The query's text; content, opt-in.
+    RERANKER_QUERY = "reranker.query";
     /// Tokens that the model read (int).
     LLM_TOKEN_COUNT_PROMPT = "llm.token_count.prompt";
     /// Hides query texts.
@@ -142,6 +156,11 @@ names! {
 /// One attribute of the document at `index` of a retrieval: `id`, `content`, `score` (double) or `metadata` (JSON).
 pub fn retrieval_document(index: usize, attribute: &str) -> String {
     format!("retrieval.documents.{index}.document.{attribute}")
+}
+
+/// One attribute of a document at `index` that is scored: `content`.
+pub fn reranker_input(index: usize, attribute: &str) -> String {
+    format!("reranker.input_documents.{index}.document.{attribute}")
 }
 
 /// One attribute of the text at `index` of an embedding call: `text` or `vector` (list of doubles).
@@ -234,6 +253,34 @@ pub mod metric {
         EMBEDDING_QUEUE_WAIT = "toller_embedding_queue_wait_seconds";
         /// Gauge: tokens that wait for a forward pass.
         EMBEDDING_QUEUE_TOKENS = "toller_embedding_queue_tokens";
+        /// Histogram, seconds: scoring one query's documents.
+        RERANK_DURATION = "toller_rerank_duration_seconds";
+        /// Histogram: documents of one query.
+        RERANK_DOCUMENTS = "toller_rerank_documents";
+        /// Counter: tokens that a reranker read.
+        RERANK_TOKENS = "toller_rerank_tokens_total";
+        /// Counter: pairs that were cut to the model's longest input.
+        RERANK_TRUNCATED = "toller_rerank_truncated_pairs_total";
+        /// Counter: calls of a reranker that failed, by class of error.
+        RERANK_ERRORS = "toller_rerank_errors_total";
+        /// Counter: texts whose embedding was in the cache, by role.
+        EMBEDDING_CACHE_HITS = "toller_embedding_cache_hits_total";
+        /// Counter: texts whose embedding was not in the cache, by role.
+        EMBEDDING_CACHE_MISSES = "toller_embedding_cache_misses_total";
+        /// Gauge: bytes that the cache of embeddings holds.
+        EMBEDDING_CACHE_BYTES = "toller_embedding_cache_bytes";
+        /// Gauge: workers that a pool knows.
+        POOL_WORKERS = "toller_pool_workers";
+        /// Gauge: workers that a pool sends calls to.
+        POOL_HEALTHY_WORKERS = "toller_pool_healthy_workers";
+        /// Counter: workers that a pool stopped sending calls to, by reason.
+        POOL_EJECTIONS = "toller_pool_ejections_total";
+        /// Counter: calls that a pool sent to its workers, by status code.
+        POOL_CALLS = "toller_pool_calls_total";
+        /// Counter: calls that a pool sent again, to another worker or after a pause.
+        POOL_RETRIES = "toller_pool_retries_total";
+        /// Counter: calls that a pool did not send again since its retries were used up.
+        POOL_RETRIES_REFUSED = "toller_pool_retries_refused_total";
         /// Histogram, seconds: one operation of a store.
         DB_OPERATION_DURATION = "db_client_operation_duration_seconds";
         /// Counter: operations of a store that failed, by class of error.
@@ -257,9 +304,9 @@ pub mod metric {
             RPC_METHOD = "rpc_method";
             /// Name of the status code.
             RPC_STATUS_CODE = "rpc_status_code";
-            /// Embedding provider.
+            /// Provider of the model.
             PROVIDER = "gen_ai_provider_name";
-            /// Embedding model.
+            /// Embedding model or reranker.
             MODEL = "gen_ai_request_model";
             /// Kind of generative operation.
             GEN_AI_OPERATION = "gen_ai_operation_name";
@@ -273,6 +320,8 @@ pub mod metric {
             RETRIEVER_KIND = "retriever_kind";
             /// Class of the error.
             ERROR_TYPE = "error_type";
+            /// Why a pool stopped sending calls to a worker.
+            REASON = "reason";
         }
     }
 }

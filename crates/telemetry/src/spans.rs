@@ -29,7 +29,7 @@ use opentelemetry::trace::{Status, TraceContextExt};
 use opentelemetry::{Array, StringValue, Value};
 use serde_json::json;
 use toller_core::embeddings::Embedding;
-use toller_core::{EmbeddingRole, Error, ScoredDocument};
+use toller_core::{EmbeddingRole, Error, RerankScore, ScoredDocument};
 use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -274,6 +274,68 @@ pub fn record_embeddings(span: &Span, usage: EmbeddingUsage, answer: &[Embedding
             span.set_attribute(names::embedding_item(index, "vector"), vector);
         }
     }
+}
+
+/// The span of scoring `documents` documents against one query, exported as `rerank {model}`.
+pub fn rerank(provider: &str, model: &str, documents: usize) -> Span {
+    tracing::info_span!(
+        "rerank",
+        { names::OTEL_NAME } = format_args!("rerank {model}"),
+        { names::OTEL_KIND } = "internal",
+        { names::TOLLER_RERANK_PROVIDER } = provider,
+        { names::TOLLER_RERANK_DOCUMENTS } = count(documents),
+        { names::TOLLER_RERANK_TRUNCATED } = Empty,
+        { names::GEN_AI_OPERATION_NAME } = values::OPERATION_RERANK,
+        { names::GEN_AI_PROVIDER_NAME } = provider,
+        { names::GEN_AI_REQUEST_MODEL } = model,
+        { names::GEN_AI_USAGE_INPUT_TOKENS } = Empty,
+        { names::OPENINFERENCE_SPAN_KIND } = values::OPENINFERENCE_RERANKER,
+        { names::RERANKER_MODEL_NAME } = model,
+        { names::ERROR_TYPE } = Empty,
+    )
+}
+
+/// Adds query and documents to a [`rerank`] span, where content is recorded. Both are inputs.
+pub fn record_pairs(span: &Span, query: &str, documents: &[String]) {
+    let policy = ContentPolicy::current();
+    if policy.record && is_recording(span) {
+        span.set_attribute(names::RERANKER_QUERY, shown(query, policy.hide_inputs).into_owned());
+        for (index, document) in documents.iter().take(MAX_RECORDED_ITEMS).enumerate() {
+            let content = shown(document, policy.hide_inputs).into_owned();
+            span.set_attribute(names::reranker_input(index, "content"), content);
+        }
+    }
+}
+
+/// What an answer of a reranker says in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RerankUsage {
+    /// Tokens over all pairs; none when the provider does not say.
+    pub tokens: Option<u64>,
+    /// Pairs that were cut.
+    pub truncated: u64,
+}
+
+impl RerankUsage {
+    /// The sums over an answer. O(pairs).
+    pub fn of(answer: &[RerankScore]) -> Self {
+        let mut usage = Self { tokens: None, truncated: 0 };
+        for score in answer {
+            if let Some(tokens) = score.token_count {
+                usage.tokens = Some(usage.tokens.unwrap_or(0) + u64::from(tokens));
+            }
+            usage.truncated += u64::from(score.truncated);
+        }
+        usage
+    }
+}
+
+/// Adds the usage to a [`rerank`] span.
+pub fn record_rerank(span: &Span, usage: RerankUsage) {
+    if let Some(tokens) = usage.tokens {
+        span.record(names::GEN_AI_USAGE_INPUT_TOKENS, i64::try_from(tokens).unwrap_or(i64::MAX));
+    }
+    span.record(names::TOLLER_RERANK_TRUNCATED, i64::try_from(usage.truncated).unwrap_or(i64::MAX));
 }
 
 /// The span of one forward pass, which serves the texts of many requests: a trace of its own, which each request's

@@ -1,4 +1,4 @@
-//! Decorators that give any `Embeddings` and any `VectorStore` their spans and metrics.
+//! Decorators that give any `Embeddings`, any `Reranker` and any `VectorStore` their spans and metrics.
 //!
 //! Each call costs one span and a few numbers, whatever the number of texts or rows. Under a retriever's span they nest as
 //! retrieval → embeddings, retrieval → search, retrieval → mmr.
@@ -14,12 +14,12 @@ use toller_core::vector_store::{
 };
 use toller_core::{
     CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, Record, RequestContext,
-    Result, ScoredDocument, Vector, VectorStore,
+    RerankScore, Reranker, Result, ScoredDocument, Vector, VectorStore,
 };
 use tracing::{Instrument, Span};
 
-use crate::metrics::{EmbeddingMetrics, StoreMetrics, StoreOperation};
-use crate::spans::{self, EmbeddingUsage, EmbeddingsSpan};
+use crate::metrics::{EmbeddingMetrics, RerankMetrics, StoreMetrics, StoreOperation};
+use crate::spans::{self, EmbeddingUsage, EmbeddingsSpan, RerankUsage};
 
 /// Embeddings with a span and metrics around each call.
 pub struct TracedEmbeddings {
@@ -67,6 +67,56 @@ impl Embeddings for TracedEmbeddings {
             }
         };
         self.metrics.record(role, count, started.elapsed(), usage);
+        result
+    }
+}
+
+/// A reranker with a span and metrics around each call.
+pub struct TracedReranker {
+    inner: Arc<dyn Reranker>,
+    metrics: RerankMetrics,
+}
+
+impl TracedReranker {
+    /// Decorates `inner`.
+    pub fn new(inner: Arc<dyn Reranker>) -> Self {
+        let metrics = RerankMetrics::new(inner.provider(), inner.model());
+        Self { inner, metrics }
+    }
+}
+
+#[async_trait]
+impl Reranker for TracedReranker {
+    fn provider(&self) -> &str {
+        self.inner.provider()
+    }
+
+    fn model(&self) -> &str {
+        self.inner.model()
+    }
+
+    fn max_tokens(&self) -> Option<u32> {
+        self.inner.max_tokens()
+    }
+
+    async fn rerank(&self, context: &RequestContext, query: &str, documents: Vec<String>) -> Result<Vec<RerankScore>> {
+        let count = documents.len();
+        let span = spans::rerank(self.inner.provider(), self.inner.model(), count);
+        spans::record_pairs(&span, query, &documents);
+        let started = Instant::now();
+        let result = self.inner.rerank(context, query, documents).instrument(span.clone()).await;
+        let usage = match &result {
+            Ok(answer) => {
+                let usage = RerankUsage::of(answer);
+                spans::record_rerank(&span, usage);
+                Ok(usage)
+            }
+            Err(error) => {
+                spans::record_error(&span, error);
+                Err(error)
+            }
+        };
+        self.metrics.record(count, started.elapsed(), usage);
         result
     }
 }

@@ -1,12 +1,17 @@
 //! One request in the queue: its sequences, who waits for them, and what has been computed so far.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use toller_core::context::Cancellation;
-use toller_core::{EmbeddingRole, Error, RequestContext, Result};
+use toller_core::{Error, RequestContext, Result};
 use tracing::Span;
+
+use super::class::Class;
+use super::station::{Prepared, Station};
+use crate::encoder::Sequence;
 
 /// The vectors of a request, in the order of its sequences.
 pub(super) type Answer = Result<Vec<Vec<f32>>>;
@@ -14,14 +19,16 @@ pub(super) type Answer = Result<Vec<Vec<f32>>>;
 /// One request.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) role: EmbeddingRole,
+    pub(super) class: Class,
+    /// What computes it.
+    pub(super) station: Arc<Station>,
     /// The request's own span, for links.
     pub(super) span: Span,
     arrived: Instant,
     context: RequestContext,
     /// Raised when the future that waits is dropped.
     abandoned: Cancellation,
-    sequences: Vec<Vec<u32>>,
+    sequences: Vec<Prepared>,
     /// Indices of the sequences, the longest first (stable), which is the order they are computed in.
     order: Vec<usize>,
     progress: Mutex<Progress>,
@@ -39,18 +46,20 @@ struct Progress {
 impl Job {
     /// A job for `sequences`, of which there is at least one.
     pub(super) fn new(
-        role: EmbeddingRole,
+        station: Arc<Station>,
+        class: Class,
         context: RequestContext,
         abandoned: Cancellation,
-        sequences: Vec<Vec<u32>>,
+        sequences: Vec<Prepared>,
     ) -> (Self, oneshot::Receiver<Answer>) {
         let mut order: Vec<usize> = (0..sequences.len()).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(sequences.get(*index).map_or(0, Vec::len)));
+        order.sort_by_key(|index| std::cmp::Reverse(sequences.get(*index).map_or(0, |one| one.ids.len())));
         let (reply, answer) = oneshot::channel();
         let progress =
             Progress { vectors: vec![Vec::new(); sequences.len()], missing: sequences.len(), reply: Some(reply) };
         let job = Self {
-            role,
+            class,
+            station,
             span: Span::current(),
             arrived: Instant::now(),
             context,
@@ -87,12 +96,12 @@ impl Job {
 
     /// Tokens of all sequences from `place` in the order on.
     pub(super) fn tokens_from(&self, place: usize) -> usize {
-        self.order.iter().skip(place).filter_map(|index| self.sequences.get(*index)).map(Vec::len).sum()
+        self.order.iter().skip(place).filter_map(|index| self.sequences.get(*index)).map(|one| one.ids.len()).sum()
     }
 
     /// The sequence at `place` in the order.
-    pub(super) fn sequence(&self, place: usize) -> Option<&[u32]> {
-        self.sequences.get(*self.order.get(place)?).map(Vec::as_slice)
+    pub(super) fn sequence(&self, place: usize) -> Option<Sequence<'_>> {
+        self.sequences.get(*self.order.get(place)?).map(Prepared::sequence)
     }
 
     /// Takes the vectors of the sequences from `place` on; answers when they were the last ones.

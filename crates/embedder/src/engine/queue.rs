@@ -13,10 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
-use toller_core::{EmbeddingRole, Error};
-use toller_telemetry::metrics::BatchMetrics;
+use toller_core::Error;
 
+use super::class::Class;
 use super::job::Job;
+use super::station::Station;
+use crate::encoder::Sequence;
 
 /// Batches of queries before waiting documents get one: documents keep a fifth of the passes.
 pub(super) const QUERY_BATCHES_IN_A_ROW: u32 = 4;
@@ -35,7 +37,7 @@ pub(super) struct Piece {
 
 impl Piece {
     /// The sequences.
-    pub(super) fn sequences(&self) -> impl Iterator<Item = &[u32]> {
+    pub(super) fn sequences(&self) -> impl Iterator<Item = Sequence<'_>> {
         self.places.clone().filter_map(|place| self.job.sequence(place))
     }
 }
@@ -45,6 +47,13 @@ impl Piece {
 pub(super) struct Batch {
     pub(super) pieces: Vec<Piece>,
     pub(super) tokens: usize,
+}
+
+impl Batch {
+    /// What computes it.
+    pub(super) fn station(&self) -> Option<&Arc<Station>> {
+        self.pieces.first().map(|piece| &piece.job.station)
+    }
 }
 
 /// The queue is full.
@@ -60,8 +69,6 @@ pub(super) struct Queue {
     closed: AtomicBool,
     state: Mutex<State>,
     arrived: Condvar,
-    /// Told of every change of the waiting tokens, under the lock of the state.
-    metrics: Arc<BatchMetrics>,
 }
 
 #[derive(Debug, Default)]
@@ -88,7 +95,7 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Reservation {
     queue: Arc<Queue>,
-    role: EmbeddingRole,
+    class: Class,
     tokens: usize,
 }
 
@@ -101,17 +108,16 @@ pub(super) struct Ticket {
 
 impl Queue {
     /// An empty queue for `capacity` tokens.
-    pub(super) fn new(capacity: usize, metrics: Arc<BatchMetrics>) -> Self {
-        Self { capacity, closed: AtomicBool::new(false), state: Mutex::default(), arrived: Condvar::new(), metrics }
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, closed: AtomicBool::new(false), state: Mutex::default(), arrived: Condvar::new() }
     }
 
     /// Reserves room for about `tokens` tokens.
-    pub(super) fn reserve(self: &Arc<Self>, role: EmbeddingRole, tokens: usize) -> Result<Reservation, Full> {
+    pub(super) fn reserve(self: &Arc<Self>, class: Class, tokens: usize) -> Result<Reservation, Full> {
         let mut state = self.state.lock();
-        state.admit(self.capacity, role, tokens)?;
-        state.lane(role).tokens += tokens;
-        self.publish(&state);
-        Ok(Reservation { queue: Arc::clone(self), role, tokens })
+        state.admit(self.capacity, class, tokens)?;
+        state.lane(class).tokens += tokens;
+        Ok(Reservation { queue: Arc::clone(self), class, tokens })
     }
 
     /// Puts `job` at the end of its class, or with `first` at its front, whether there is room or not.
@@ -127,7 +133,7 @@ impl Queue {
         if self.is_closed() {
             job.fail(stopping());
         } else {
-            let lane = state.lane(job.role);
+            let lane = state.lane(job.class);
             lane.tokens += job.tokens_from(0);
             let waiting = Waiting { job: Arc::clone(&job), next: 0 };
             if first {
@@ -136,7 +142,6 @@ impl Queue {
                 lane.jobs.push_back(waiting);
             }
         }
-        self.publish(state);
         Ticket { queue: Arc::clone(self), job }
     }
 
@@ -149,7 +154,6 @@ impl Queue {
                 return None;
             }
             if let Some(batch) = state.next_batch(budget) {
-                self.publish(&state);
                 if state.queries.jobs.len() + state.documents.jobs.len() > 0 {
                     self.arrived.notify_one();
                 }
@@ -163,14 +167,13 @@ impl Queue {
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         self.closed.store(true, Ordering::Release);
-        for lane in [EmbeddingRole::Query, EmbeddingRole::Document] {
+        for lane in [Class::Query, Class::Document] {
             let lane = state.lane(lane);
             for waiting in lane.jobs.drain(..) {
                 lane.tokens = lane.tokens.saturating_sub(waiting.job.tokens_from(waiting.next));
                 waiting.job.fail(stopping());
             }
         }
-        self.publish(&state);
         drop(state);
         self.arrived.notify_all();
     }
@@ -185,10 +188,6 @@ impl Queue {
         self.state.lock().tokens()
     }
 
-    fn publish(&self, state: &State) {
-        self.metrics.set_queued_tokens(state.tokens());
-    }
-
     /// Requests that wait with their tokens, not with a mere reservation.
     #[cfg(test)]
     pub(super) fn waiting_jobs(&self) -> usize {
@@ -198,10 +197,10 @@ impl Queue {
 }
 
 impl State {
-    fn lane(&mut self, role: EmbeddingRole) -> &mut Lane {
-        match role {
-            EmbeddingRole::Query => &mut self.queries,
-            EmbeddingRole::Document => &mut self.documents,
+    fn lane(&mut self, class: Class) -> &mut Lane {
+        match class {
+            Class::Query => &mut self.queries,
+            Class::Document => &mut self.documents,
         }
     }
 
@@ -209,12 +208,12 @@ impl State {
         self.queries.tokens + self.documents.tokens
     }
 
-    /// Is there room for `tokens` more of `role`?
-    fn admit(&self, capacity: usize, role: EmbeddingRole, tokens: usize) -> Result<(), Full> {
+    /// Is there room for `tokens` more of the class?
+    fn admit(&self, capacity: usize, class: Class, tokens: usize) -> Result<(), Full> {
         let documents_part = capacity - capacity / QUERY_PART;
-        let (lane, part) = match role {
-            EmbeddingRole::Document => (&self.documents, documents_part),
-            EmbeddingRole::Query => (&self.queries, capacity - self.documents.tokens.min(documents_part)),
+        let (lane, part) = match class {
+            Class::Document => (&self.documents, documents_part),
+            Class::Query => (&self.queries, capacity - self.documents.tokens.min(documents_part)),
         };
         if lane.tokens == 0 || lane.tokens + tokens <= part { Ok(()) } else { Err(Full { waiting: self.tokens() }) }
     }
@@ -236,6 +235,8 @@ impl Lane {
     fn next_batch(&mut self, budget: usize) -> Option<Batch> {
         let mut batch = Batch { pieces: Vec::new(), tokens: 0 };
         let mut unfinished = VecDeque::new();
+        // Of other encoders: they stay where they are.
+        let mut others = VecDeque::new();
         while let Some(mut waiting) = self.jobs.pop_front() {
             if let Err(error) = waiting.job.check(WAITING) {
                 waiting.job.fail(error);
@@ -244,12 +245,18 @@ impl Lane {
                 self.tokens = self.tokens.saturating_sub(waiting.job.tokens_from(waiting.next));
                 continue;
             }
+            if let Some(first) = batch.pieces.first()
+                && !Arc::ptr_eq(&first.job.station, &waiting.job.station)
+            {
+                others.push_back(waiting);
+                continue;
+            }
             let start = waiting.next;
             while let Some(sequence) = waiting.job.sequence(waiting.next)
-                && (batch.tokens == 0 || batch.tokens + sequence.len() <= budget)
+                && (batch.tokens == 0 || batch.tokens + sequence.ids.len() <= budget)
             {
-                batch.tokens += sequence.len();
-                self.tokens = self.tokens.saturating_sub(sequence.len());
+                batch.tokens += sequence.ids.len();
+                self.tokens = self.tokens.saturating_sub(sequence.ids.len());
                 waiting.next += 1;
             }
             if waiting.next > start {
@@ -266,7 +273,9 @@ impl Lane {
             }
             break;
         }
-        self.jobs.append(&mut unfinished);
+        others.append(&mut self.jobs);
+        others.append(&mut unfinished);
+        self.jobs = others;
         (!batch.pieces.is_empty()).then_some(batch)
     }
 }
@@ -276,14 +285,13 @@ impl Reservation {
     pub(super) fn fill(mut self, job: Arc<Job>) -> Result<Ticket, Full> {
         let queue = Arc::clone(&self.queue);
         let mut state = queue.state.lock();
-        let lane = state.lane(self.role);
+        let lane = state.lane(self.class);
         lane.tokens = lane.tokens.saturating_sub(self.tokens);
         let reserved = std::mem::take(&mut self.tokens);
         let needed = job.tokens_from(0);
         if needed > reserved
-            && let Err(full) = state.admit(queue.capacity, self.role, needed)
+            && let Err(full) = state.admit(queue.capacity, self.class, needed)
         {
-            queue.publish(&state);
             return Err(full);
         }
         let ticket = queue.enter(&mut state, job, false);
@@ -297,9 +305,8 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         if self.tokens > 0 {
             let mut state = self.queue.state.lock();
-            let lane = state.lane(self.role);
+            let lane = state.lane(self.class);
             lane.tokens = lane.tokens.saturating_sub(self.tokens);
-            self.queue.publish(&state);
         }
     }
 }
@@ -307,12 +314,11 @@ impl Drop for Reservation {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
-        let lane = state.lane(self.job.role);
+        let lane = state.lane(self.job.class);
         if let Some(place) = lane.jobs.iter().position(|waiting| Arc::ptr_eq(&waiting.job, &self.job))
             && let Some(waiting) = lane.jobs.remove(place)
         {
             lane.tokens = lane.tokens.saturating_sub(waiting.job.tokens_from(waiting.next));
-            self.queue.publish(&state);
         }
     }
 }
@@ -330,40 +336,42 @@ mod tests {
     use toller_core::{Principal, RequestContext};
 
     use super::super::job::Answer;
+    use super::super::station::Prepared;
     use super::*;
 
-    const DOCUMENT: EmbeddingRole = EmbeddingRole::Document;
-    const QUERY: EmbeddingRole = EmbeddingRole::Query;
+    const DOCUMENT: Class = Class::Document;
+    const QUERY: Class = Class::Query;
+
+    fn prepared(length: usize) -> Prepared {
+        Prepared { ids: vec![7; length], second: length, truncated: false }
+    }
 
     fn queue_for(capacity: usize) -> Arc<Queue> {
-        Arc::new(Queue::new(capacity, Arc::new(BatchMetrics::new("test"))))
+        Arc::new(Queue::new(capacity))
     }
 
-    fn job(role: EmbeddingRole, lengths: &[usize]) -> (Arc<Job>, oneshot::Receiver<Answer>) {
-        job_with(role, lengths, RequestContext::new(Principal::anonymous()))
+    fn job(class: Class, lengths: &[usize]) -> (Arc<Job>, oneshot::Receiver<Answer>) {
+        job_with(class, lengths, RequestContext::new(Principal::anonymous()))
     }
 
-    fn job_with(
-        role: EmbeddingRole,
-        lengths: &[usize],
-        context: RequestContext,
-    ) -> (Arc<Job>, oneshot::Receiver<Answer>) {
-        let sequences = lengths.iter().map(|length| vec![7; *length]).collect();
-        let (job, answer) = Job::new(role, context, Cancellation::default(), sequences);
+    fn job_with(class: Class, lengths: &[usize], context: RequestContext) -> (Arc<Job>, oneshot::Receiver<Answer>) {
+        let sequences = lengths.iter().map(|length| prepared(*length)).collect();
+        let (job, answer) =
+            Job::new(crate::engine::tests::station(), class, context, Cancellation::default(), sequences);
         (Arc::new(job), answer)
     }
 
     /// Submits a job whose size was estimated right.
-    fn submit(queue: &Arc<Queue>, role: EmbeddingRole, lengths: &[usize]) -> Result<Ticket, Full> {
-        let (job, _) = job(role, lengths);
-        queue.reserve(role, lengths.iter().sum())?.fill(job)
+    fn submit(queue: &Arc<Queue>, class: Class, lengths: &[usize]) -> Result<Ticket, Full> {
+        let (job, _) = job(class, lengths);
+        queue.reserve(class, lengths.iter().sum())?.fill(job)
     }
 
-    fn roles(queue: &Queue, batches: usize, budget: usize) -> String {
+    fn classs(queue: &Queue, batches: usize, budget: usize) -> String {
         (0..batches)
-            .map(|_| match queue.take(budget).unwrap().pieces[0].job.role {
-                EmbeddingRole::Query => 'q',
-                EmbeddingRole::Document => 'd',
+            .map(|_| match queue.take(budget).unwrap().pieces[0].job.class {
+                Class::Query => 'q',
+                Class::Document => 'd',
             })
             .collect()
     }
@@ -411,7 +419,7 @@ mod tests {
         let queue = queue_for(100_000);
         let mut tickets: Vec<Ticket> = (0..3).map(|_| submit(&queue, DOCUMENT, &[10]).unwrap()).collect();
         tickets.extend((0..10).map(|_| submit(&queue, QUERY, &[10]).unwrap()));
-        assert_eq!(roles(&queue, 13, 10), "qqqqdqqqqdqqd");
+        assert_eq!(classs(&queue, 13, 10), "qqqqdqqqqdqqd");
         assert_eq!(queue.waiting_tokens(), 0);
     }
 
@@ -491,9 +499,9 @@ mod tests {
                 let batch = queue.take(budget).unwrap();
                 let sequences: usize = batch.pieces.iter().map(|piece| piece.places.len()).sum();
                 prop_assert!(batch.tokens <= budget || sequences == 1);
-                prop_assert_eq!(batch.tokens, batch.pieces.iter().flat_map(Piece::sequences).map(<[u32]>::len).sum::<usize>());
+                prop_assert_eq!(batch.tokens, batch.pieces.iter().flat_map(Piece::sequences).map(|sequence| sequence.ids.len()).sum::<usize>());
                 for piece in &batch.pieces {
-                    piece.job.deliver(piece.places.start, piece.sequences().map(|ids| vec![ids.len() as f32]).collect());
+                    piece.job.deliver(piece.places.start, piece.sequences().map(|sequence| vec![sequence.ids.len() as f32]).collect());
                 }
                 handed_out += batch.tokens;
             }

@@ -1,12 +1,15 @@
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
+use toller_core::embeddings::Embedding;
 use toller_core::fingerprint::Pooling;
+use toller_core::{EmbeddingRole, Embeddings as _, Fingerprint};
 
 use super::*;
 use crate::encoder::{Checkpoint, EncodeError, Encoder, Sequence};
+use crate::tokenizer::Tokenizer;
 
 const DOCUMENT: EmbeddingRole = EmbeddingRole::Document;
 const QUERY: EmbeddingRole = EmbeddingRole::Query;
@@ -46,6 +49,15 @@ impl Encoder for Fake {
         };
         sequences.iter().map(vector).collect()
     }
+}
+
+/// An encoder that is never asked.
+pub(super) fn station() -> Arc<Station> {
+    let (entered, _) = mpsc::channel();
+    let encoder =
+        Arc::new(Fake { entered: Mutex::new(entered), gate: None, panics_at: 0, fails_at: 0, gives_nan_at: 0 });
+    let probe = Err("no probe".to_owned());
+    Arc::new(Station::new(EncoderOnEngine { encoder, model: "fake".to_owned(), max_tokens: 512, probe }))
 }
 
 struct Bench {
@@ -111,7 +123,7 @@ impl Bench {
 
     /// Waits until so many requests are in the queue (beside the one whose batch runs, unless more of it waits).
     async fn until_waiting(&self, requests: usize) {
-        while self.embeddings.queue.waiting_jobs() != requests {
+        while self.embeddings.engine().queue.waiting_jobs() != requests {
             tokio::task::yield_now().await;
         }
     }
@@ -139,7 +151,7 @@ async fn answers_are_in_input_order() {
         assert_eq!(embedding.truncated, *words > 510);
     }
     assert_eq!(answer.len(), lengths.len());
-    assert_eq!(bench.embeddings.waiting_tokens(), 0);
+    assert_eq!(bench.embeddings.engine().queued_tokens(), 0);
 }
 
 #[tokio::test]
@@ -181,7 +193,7 @@ async fn a_deadline_ends_the_wait_and_frees_the_room() {
     let context = anonymous().with_deadline(Some(Instant::now() + Duration::from_millis(20)));
     let late = bench.embeddings.embed(&context, DOCUMENT, vec![text("the", 10)]).await;
     assert_eq!(late, Err(Error::DeadlineExceeded(EMBEDDING)));
-    assert_eq!(bench.embeddings.waiting_tokens(), 0);
+    assert_eq!(bench.embeddings.engine().queued_tokens(), 0);
     let passed = anonymous().with_deadline(Some(Instant::now()));
     let late = bench.embeddings.embed(&passed, DOCUMENT, vec![text("the", 10)]).await;
     assert_eq!(late, Err(Error::DeadlineExceeded(EMBEDDING)));
@@ -210,7 +222,7 @@ async fn what_a_gone_caller_left_is_skipped() {
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
     bench.until_waiting(0).await;
-    assert_eq!(bench.embeddings.waiting_tokens(), 0);
+    assert_eq!(bench.embeddings.engine().queued_tokens(), 0);
     let next = bench.spawn(DOCUMENT, vec![text("light", 10)]);
     assert_eq!(bench.running().await, [bench.word("light")], "the other four batches were skipped");
     drop(bench.permits);
@@ -288,7 +300,7 @@ async fn stopping_answers_who_waits_and_ends_the_threads() {
     let second = bench.spawn(DOCUMENT, vec![text("the", 10)]);
     bench.until_waiting(1).await;
     // The requests hold the embedder too, so what their drop would do is done here.
-    bench.embeddings.queue.close();
+    bench.embeddings.engine().queue.close();
     for request in [first, second] {
         assert_eq!(request.await.unwrap(), Err(queue::stopping()));
     }

@@ -4,52 +4,23 @@ use std::any::Any;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use rayon::ThreadPool;
 use toller_core::Error;
-use toller_telemetry::metrics::BatchMetrics;
 use toller_telemetry::spans;
 
 use super::queue::{Batch, Piece, Queue, stopping};
-use crate::encoder::{EncodeError, Encoder, Sequence};
+use super::station::Station;
+use crate::encoder::{EncodeError, Sequence};
 
 const COMPUTING: &str = "while the texts were embedded";
-
-/// The weight of the newest batch in the measured speed.
-const SPEED_WEIGHT: f64 = 0.3;
-
-/// Tokens per second of one worker, as measured; 0 before the first batch.
-#[derive(Debug, Default)]
-pub(super) struct Speed(AtomicU64);
-
-impl Speed {
-    fn record(&self, tokens: usize, seconds: f64) {
-        if seconds > 0.0 {
-            let newest = tokens as f64 / seconds;
-            let so_far = self.get();
-            let speed = if so_far > 0.0 { so_far + SPEED_WEIGHT * (newest - so_far) } else { newest };
-            self.0.store(speed.to_bits(), Ordering::Relaxed);
-        }
-    }
-
-    /// Tokens per second.
-    pub(super) fn get(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
-    }
-}
 
 /// What a worker thread needs.
 pub(super) struct Worker {
     pub(super) queue: Arc<Queue>,
-    pub(super) encoder: Arc<dyn Encoder>,
-    /// The model's name, for spans.
-    pub(super) model: String,
     pub(super) batch_tokens: usize,
     pub(super) pool: ThreadPool,
-    pub(super) speed: Arc<Speed>,
-    pub(super) metrics: Arc<BatchMetrics>,
 }
 
 /// Why some pieces have no vectors.
@@ -67,21 +38,22 @@ impl Worker {
     }
 
     fn run_batch(&self, batch: &Batch) {
+        let Some(station) = batch.station() else { return };
         let texts = batch.pieces.iter().map(|piece| piece.places.len()).sum();
-        let span = spans::embedding_batch(texts, batch.tokens, &self.model);
+        let span = spans::embedding_batch(texts, batch.tokens, &station.model);
         for piece in &batch.pieces {
             spans::link(&span, &piece.job.span);
             spans::link(&piece.job.span, &span);
             let waited = piece.job.waited();
-            piece.places.clone().for_each(|_| self.metrics.record_wait(waited));
+            piece.places.clone().for_each(|_| station.metrics.record_wait(waited));
         }
         let _inside = span.enter();
         let started = Instant::now();
-        match self.encode(&batch.pieces) {
+        match self.encode(station, &batch.pieces) {
             Ok(vectors) => {
                 let elapsed = started.elapsed();
-                self.speed.record(batch.tokens, elapsed.as_secs_f64());
-                self.metrics.record_batch(texts, batch.tokens, elapsed);
+                station.speed.record(batch.tokens, elapsed);
+                station.metrics.record_batch(texts, batch.tokens, elapsed);
                 deliver(&batch.pieces, vectors);
             }
             Err(Failure::Broken(reason)) if batch.pieces.len() > 1 => {
@@ -100,15 +72,15 @@ impl Worker {
 
     fn run_alone(&self, piece: &Piece) {
         let alone = std::slice::from_ref(piece);
-        match self.encode(alone) {
+        match self.encode(&piece.job.station, alone) {
             Ok(vectors) => deliver(alone, vectors),
             Err(failure) => self.fail(piece, &failure),
         }
     }
 
     /// The vectors of all sequences in `pieces`, one after another.
-    fn encode(&self, pieces: &[Piece]) -> Result<Vec<Vec<f32>>, Failure> {
-        let sequences: Vec<Sequence<'_>> = pieces.iter().flat_map(Piece::sequences).map(Sequence::single).collect();
+    fn encode(&self, station: &Station, pieces: &[Piece]) -> Result<Vec<Vec<f32>>, Failure> {
+        let sequences: Vec<Sequence<'_>> = pieces.iter().flat_map(Piece::sequences).collect();
         let stop = || self.queue.is_closed() || pieces.iter().all(|piece| piece.job.check(COMPUTING).is_err());
         if stop() {
             return Err(Failure::Stopped);
@@ -116,14 +88,14 @@ impl Worker {
         let checkpoint = || if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         // What a panic leaves behind is dropped with the batch; the encoder holds nothing that changes.
         let attempt =
-            catch_unwind(AssertUnwindSafe(|| self.pool.install(|| self.encoder.encode(&sequences, &checkpoint))));
+            catch_unwind(AssertUnwindSafe(|| self.pool.install(|| station.encoder.encode(&sequences, &checkpoint))));
         let vectors = match attempt {
             Ok(Ok(vectors)) => vectors,
             Ok(Err(EncodeError::Stopped)) => return Err(Failure::Stopped),
             Ok(Err(EncodeError::Failed(reason))) => return Err(Failure::Broken(reason)),
             Err(panic) => return Err(Failure::Broken(format!("the encoder panicked: {}", panic_text(panic.as_ref())))),
         };
-        let dimension = self.encoder.dimension();
+        let dimension = station.encoder.dimension();
         if vectors.len() != sequences.len() || vectors.iter().any(|vector| vector.len() != dimension) {
             return Err(Failure::Broken("the encoder gave vectors of the wrong number or dimension".to_owned()));
         }
@@ -138,7 +110,7 @@ impl Worker {
     fn fail(&self, piece: &Piece, failure: &Failure) {
         let error = match failure {
             Failure::Broken(reason) => {
-                tracing::error!(reason, model = self.model, "an embedding request failed");
+                tracing::error!(reason, model = piece.job.station.model, "an embedding request failed");
                 Error::Internal(reason.clone())
             }
             Failure::Stopped if self.queue.is_closed() => stopping(),

@@ -1,10 +1,16 @@
 //! What values must be, alone and together, beyond what their types say.
 
+use std::collections::BTreeSet;
+
+use toller_core::name::check_name;
 use toller_embedder::{Source, cpu};
 use toller_serving::auth::ApiKeys;
 use tonic::transport::Uri;
 
-use super::{Config, ConfigError, EmbeddingProvider, LimitsConfig, Origins};
+use super::{
+    Config, ConfigError, EmbeddingConfig, EmbeddingProvider, LimitsConfig, NamedModelConfig, NamedRerankerConfig,
+    Origins, Program, RerankConfig,
+};
 
 /// Least size of a message: room for one document with a vector of thousands of elements.
 const MIN_MESSAGE_BYTES: usize = 65_536;
@@ -15,8 +21,11 @@ const MAX_DRAIN_MS: u64 = 24 * 60 * 60 * 1000;
 /// Least and most tokens of the queue, as the embedder has them.
 const QUEUE_TOKENS: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
 
-/// Settings that only a model in this process reads.
-const CANDLE_ONLY: [&str; 9] = [
+/// Least and most tokens of a forward pass, as the embedder has them.
+const BATCH_TOKENS: std::ops::RangeInclusive<usize> = 16..=1 << 20;
+
+/// Settings that only a default model in this process reads.
+const CANDLE_ONLY: [&str; 7] = [
     "embedding.model",
     "embedding.revision",
     "embedding.query_instruction",
@@ -24,12 +33,14 @@ const CANDLE_ONLY: [&str; 9] = [
     "embedding.pooling",
     "embedding.normalize",
     "embedding.max_tokens",
-    "embedding.threads",
-    "embedding.queue_tokens",
 ];
 
+/// Settings that any model in this process reads, and nothing else.
+const LOCAL_ONLY: [&str; 4] =
+    ["embedding.workers", "embedding.threads", "embedding.queue_tokens", "embedding.batch_tokens"];
+
 /// Checks everything; the first fault is the error.
-pub(super) fn check(config: &Config, origins: &Origins<'_>) -> Result<(), ConfigError> {
+pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) -> Result<(), ConfigError> {
     if config.data.dir.as_os_str().is_empty() {
         return Err(origins.invalid("data.dir", "must not be empty; write . for the working folder"));
     }
@@ -42,7 +53,26 @@ pub(super) fn check(config: &Config, origins: &Origins<'_>) -> Result<(), Config
         }
     }
     check_limits(&config.limits, origins)?;
-    check_embedding(config, origins)?;
+    check_embedding(&config.embedding, origins)?;
+    check_rerank(&config.rerank, origins)?;
+    let has_local_model = config.embedding.has_local_model() || config.rerank.has_model();
+    if has_local_model {
+        check_engine(&config.embedding, origins)?;
+    } else if let Some(key) = LOCAL_ONLY.into_iter().find(|key| origins.of(key).is_some()) {
+        return Err(
+            origins.invalid(key, "is of use with models in this process only, and none is configured; leave it out")
+        );
+    }
+    const CACHE: &str = "embedding.cache_bytes";
+    if config.embedding.provider == EmbeddingProvider::None
+        && config.embedding.models.is_empty()
+        && origins.of(CACHE).is_some()
+    {
+        return Err(origins.invalid(CACHE, "is of use with an embedding model only; leave it out"));
+    }
+    if program == Program::Embedder && config.embedding.provider == EmbeddingProvider::None && !has_local_model {
+        return Err(origins.invalid("embedding.provider", "leaves the embedder nothing to serve; configure a model"));
+    }
     check_log_level(&config.telemetry.log_level).map_err(|fault| origins.invalid("telemetry.log_level", fault))?;
     check_keys(config, origins)
 }
@@ -82,8 +112,7 @@ fn check_deadlines(limits: &LimitsConfig, origins: &Origins<'_>) -> Result<(), C
     Err(origins.invalid(DEFAULT, description))
 }
 
-fn check_embedding(config: &Config, origins: &Origins<'_>) -> Result<(), ConfigError> {
-    let embedding = &config.embedding;
+fn check_embedding(embedding: &EmbeddingConfig, origins: &Origins<'_>) -> Result<(), ConfigError> {
     if embedding.provider == EmbeddingProvider::Toller {
         check_address(embedding.address.as_deref())
             .map_err(|description| origins.invalid("embedding.address", description))?;
@@ -100,10 +129,151 @@ fn check_embedding(config: &Config, origins: &Origins<'_>) -> Result<(), ConfigE
             }
         }
     }
-    match embedding.provider {
-        EmbeddingProvider::None | EmbeddingProvider::Toller => Ok(()),
-        EmbeddingProvider::Candle => check_local_model(config, origins),
+    if embedding.provider == EmbeddingProvider::Candle {
+        check_model(
+            &ModelKeys::of_section("embedding"),
+            &LocalModel {
+                model: &embedding.model,
+                revision: embedding.revision.as_deref(),
+                max_tokens: embedding.max_tokens,
+            },
+            origins,
+        )?;
     }
+    check_named(
+        "embedding.models",
+        embedding.models.iter().map(|entry| {
+            let NamedModelConfig { name, model, revision, max_tokens, .. } = entry;
+            (name.as_str(), LocalModel { model, revision: revision.as_deref(), max_tokens: *max_tokens })
+        }),
+        origins,
+    )
+}
+
+fn check_rerank(rerank: &RerankConfig, origins: &Origins<'_>) -> Result<(), ConfigError> {
+    match &rerank.model {
+        Some(model) => check_model(
+            &ModelKeys::of_section("rerank"),
+            &LocalModel { model, revision: rerank.revision.as_deref(), max_tokens: rerank.max_tokens },
+            origins,
+        )?,
+        None => {
+            let ignored =
+                [("rerank.revision", rerank.revision.is_some()), ("rerank.max_tokens", rerank.max_tokens.is_some())];
+            if let Some((key, _)) = ignored.into_iter().find(|(_, given)| *given) {
+                return Err(origins.invalid(key, "is of use with rerank.model only; leave it out"));
+            }
+        }
+    }
+    check_named(
+        "rerank.models",
+        rerank.models.iter().map(|entry| {
+            let NamedRerankerConfig { name, model, revision, max_tokens } = entry;
+            (name.as_str(), LocalModel { model, revision: revision.as_deref(), max_tokens: *max_tokens })
+        }),
+        origins,
+    )
+}
+
+/// The entries of a list of named models.
+fn check_named<'a>(
+    list: &str,
+    entries: impl Iterator<Item = (&'a str, LocalModel<'a>)>,
+    origins: &Origins<'_>,
+) -> Result<(), ConfigError> {
+    let mut seen = BTreeSet::new();
+    for (index, (name, model)) in entries.enumerate() {
+        let keys = ModelKeys::of_entry(list, index);
+        let invalid = |description| keys.invalid(origins, "name", description);
+        check_name(name).map_err(invalid)?;
+        if !seen.insert(name) {
+            return Err(invalid(format!("is the name of another entry already, got {name:?}")));
+        }
+        check_model(&keys, &model, origins)?;
+    }
+    Ok(())
+}
+
+/// What a model in this process is loaded from.
+struct LocalModel<'a> {
+    model: &'a str,
+    revision: Option<&'a str>,
+    max_tokens: Option<u32>,
+}
+
+/// The keys of one model: of a section or of an entry of a list.
+struct ModelKeys {
+    prefix: String,
+    /// The key that figment knows the origin of: lists have one as a whole.
+    list: Option<String>,
+}
+
+impl ModelKeys {
+    fn of_section(section: &str) -> Self {
+        Self { prefix: section.to_owned(), list: None }
+    }
+
+    fn of_entry(list: &str, index: usize) -> Self {
+        Self { prefix: format!("{list}[{index}]"), list: Some(list.to_owned()) }
+    }
+
+    fn invalid(&self, origins: &Origins<'_>, field: &str, description: String) -> ConfigError {
+        let key = format!("{}.{field}", self.prefix);
+        let origin = origins.of(self.list.as_deref().unwrap_or(&key));
+        let origin = origin.map(|origin| format!(" (in {origin})")).unwrap_or_default();
+        ConfigError::Invalid { key, description, origin }
+    }
+}
+
+fn check_model(keys: &ModelKeys, local: &LocalModel<'_>, origins: &Origins<'_>) -> Result<(), ConfigError> {
+    let LocalModel { model, revision, max_tokens } = local;
+    let invalid = |field, description: String| Err(keys.invalid(origins, field, description));
+    if model.is_empty() {
+        return invalid("model", "must name a hub repository or a folder".to_owned());
+    }
+    if revision.is_some() {
+        let key = format!("{}.model", keys.prefix);
+        if let Ok(Source::Folder(_)) = Source::parse(model) {
+            return invalid(
+                "revision",
+                format!("is of a hub repository, but {key} is the folder {model:?}; leave it out"),
+            );
+        }
+        if model.contains('@') {
+            return invalid("revision", format!("is given twice, since {key} is {model:?}; leave one out"));
+        }
+    }
+    if *max_tokens == Some(0) {
+        return invalid("max_tokens", "must be at least 1, got 0".to_owned());
+    }
+    Ok(())
+}
+
+/// What all models in this process share.
+fn check_engine(embedding: &EmbeddingConfig, origins: &Origins<'_>) -> Result<(), ConfigError> {
+    let processors = cpu::available();
+    if embedding.threads > processors {
+        let description = format!(
+            "must be 0 to {processors}, the processors that this process may use (0 takes all), got {}",
+            embedding.threads
+        );
+        return Err(origins.invalid("embedding.threads", description));
+    }
+    let threads = if embedding.threads == 0 { processors } else { embedding.threads };
+    if !(1..=threads).contains(&embedding.workers) {
+        let description =
+            format!("must be 1 to {threads}, since each worker takes one thread at least, got {}", embedding.workers);
+        return Err(origins.invalid("embedding.workers", description));
+    }
+    for (key, range, value) in [
+        ("embedding.queue_tokens", QUEUE_TOKENS, embedding.queue_tokens),
+        ("embedding.batch_tokens", BATCH_TOKENS, embedding.batch_tokens),
+    ] {
+        if !range.contains(&value) {
+            return Err(origins.invalid(key, format!("must be {} to {}, got {value}", range.start(), range.end())));
+        }
+    }
+    Ok(())
 }
 
 fn check_address(address: Option<&str>) -> Result<(), String> {
@@ -116,42 +286,6 @@ fn check_address(address: Option<&str>) -> Result<(), String> {
         Some("https") => Err(format!("must be an http:// URL, since TLS is not built in, got {address:?}")),
         _ => Err(format!("must be a URL such as http://embedder:7700, got {address:?}")),
     }
-}
-
-fn check_local_model(config: &Config, origins: &Origins<'_>) -> Result<(), ConfigError> {
-    let embedding = &config.embedding;
-    let model = &embedding.model;
-    if model.is_empty() {
-        return Err(origins.invalid("embedding.model", "must name a hub repository or a folder"));
-    }
-    if embedding.revision.is_some() {
-        if let Ok(Source::Folder(_)) = Source::parse(model) {
-            let description =
-                format!("is of a hub repository, but embedding.model is the folder {model:?}; leave it out");
-            return Err(origins.invalid("embedding.revision", description));
-        }
-        if model.contains('@') {
-            let description = format!("is given twice, since embedding.model is {model:?}; leave one out");
-            return Err(origins.invalid("embedding.revision", description));
-        }
-    }
-    let processors = cpu::available();
-    if embedding.threads > processors {
-        let description = format!(
-            "must be 0 to {processors}, the processors that this process may use (0 takes all), got {}",
-            embedding.threads
-        );
-        return Err(origins.invalid("embedding.threads", description));
-    }
-    if !QUEUE_TOKENS.contains(&embedding.queue_tokens) {
-        let (least, most) = (QUEUE_TOKENS.start(), QUEUE_TOKENS.end());
-        let description = format!("must be {least} to {most}, got {}", embedding.queue_tokens);
-        return Err(origins.invalid("embedding.queue_tokens", description));
-    }
-    if embedding.max_tokens == Some(0) {
-        return Err(origins.invalid("embedding.max_tokens", "must be at least 1, got 0"));
-    }
-    Ok(())
 }
 
 /// A level, or pairs of target and level. A word alone, which the log filter would take for a target, is most often a

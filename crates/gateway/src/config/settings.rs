@@ -46,7 +46,7 @@ const fn boolean(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, value_name: "BOOL", help, form: Form::Boolean }
 }
 
-/// Every setting but the API keys, which stand in the file only.
+/// Every setting but the lists, which stand in the file only: `auth.keys`, `embedding.models` and `rerank.models`.
 pub static SETTINGS: &[Setting] = &[
     text("server.listen", "127.0.0.1:7700", "ADDR", "Address of the gRPC server; port 0 takes a free one"),
     integer(
@@ -83,14 +83,28 @@ pub static SETTINGS: &[Setting] = &[
         "",
         "Most tokens of a text, special tokens included, instead of the model's own limit",
     ),
-    integer("embedding.threads", "0", "Threads of the model; 0 is the CPU quota"),
+    integer("embedding.workers", "1", "Batches that run at the same time; they share the threads"),
+    integer("embedding.threads", "0", "Threads of all models and workers together; 0 is the CPU quota"),
     integer(
         "embedding.queue_tokens",
         "262144",
-        "Most tokens that wait for the model; more is refused with RESOURCE_EXHAUSTED",
+        "Most tokens that wait for the models; more is refused with RESOURCE_EXHAUSTED",
+    ),
+    integer("embedding.batch_tokens", "4096", "Most tokens of a forward pass, 16 to 1048576"),
+    integer(
+        "embedding.cache_bytes",
+        "67108864",
+        "Most bytes of vectors that are kept to be given again without a forward pass; 0 keeps none",
     ),
     text("embedding.address", "", "URL", "Address of the other Toller, for provider toller"),
     text("embedding.api_key", "", "KEY", "API key for the other Toller"),
+    text("rerank.model", "", "MODEL", "The default reranker: a hub repository or a folder; without it there is none"),
+    text("rerank.revision", "", "REV", "Commit, tag or branch of the reranker's hub repository"),
+    integer(
+        "rerank.max_tokens",
+        "",
+        "Most tokens of a query and a document together, special tokens included, instead of the reranker's own limit",
+    ),
     integer("limits.max_message_bytes", "16777216", "Largest message in bytes, in and out; at least 65536"),
     integer("limits.max_documents", "1000", "Most documents or ids of one request"),
     integer("limits.max_text_bytes", "1048576", "Longest text in bytes"),

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use toller_api::convert;
 use toller_api::v1;
 use toller_api::v1::collections_server::Collections as CollectionsRpc;
-use toller_core::error::ResourceKind;
-use toller_core::{CollectionSpec, Error, Result, Role};
+use toller_core::{CollectionSpec, Result, Role};
 use toller_serving::context::answer;
 use toller_store::{CollectionUpdate, Collections, NewCollection, VectorSource};
 use tonic::{Request, Response, Status};
@@ -28,13 +27,7 @@ impl CollectionsService {
         let name = convert::collection_name_from_message("name", &message.name)?;
         let vectors = match message.vectors {
             None => VectorSource::Model,
-            Some(v1::collections_create_request::Vectors::Model(model)) => {
-                let loaded = self.collections.embeddings().is_some_and(|loaded| loaded.fingerprint().model == model);
-                if !loaded {
-                    return Err(Error::NotFound { kind: ResourceKind::Model, name: model });
-                }
-                VectorSource::Model
-            }
+            Some(v1::collections_create_request::Vectors::Model(model)) => VectorSource::NamedModel(model),
             Some(v1::collections_create_request::Vectors::Client(client)) => {
                 VectorSource::Client { dimension: client.dimension }
             }
