@@ -114,7 +114,7 @@ async fn serve_until_signal(
     loop {
         tokio::select! {
             served = &mut serving => return served.map_err(|fault| match fault {
-                GatewayError::ApiKey { .. } | GatewayError::EmbeddingSetting { .. } => Error::Configuration(fault.to_string()),
+                GatewayError::ApiKey { .. } | GatewayError::Setting { .. } => Error::Configuration(fault.to_string()),
                 _ => Error::Failed(fault.to_string()),
             }),
             name = signals.next() => match stop.take() {
