@@ -13,6 +13,7 @@
 //! # Ok::<(), toller_embedder::Error>(())
 //! ```
 
+pub mod bench;
 mod bge;
 pub mod cpu;
 mod encoder;
@@ -23,6 +24,7 @@ pub mod hub;
 mod model;
 pub mod models;
 mod ops;
+mod packed;
 mod pooling;
 mod source;
 mod tokenizer;

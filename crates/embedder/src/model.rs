@@ -8,12 +8,15 @@ use toller_core::Fingerprint;
 
 use crate::encoder::{Encoder, PooledEncoder};
 use crate::error::{Error, Result};
+use crate::folder::bert_config::BertConfig;
 use crate::folder::{ModelFolder, Overrides};
 use crate::hub::{Hub, cache};
+use crate::models::Transformer;
 use crate::models::bert::Bert;
+use crate::packed::PackedTransformer;
 use crate::source::Source;
 use crate::tokenizer::Tokenizer;
-use crate::weights::WeightsFile;
+use crate::weights::{Weights, WeightsFile};
 
 /// The provider that fingerprints and spans of this crate name.
 pub(crate) const PROVIDER: &str = "candle";
@@ -51,7 +54,25 @@ impl Model {
         }
     }
 
+    /// As [`Model::load`], computed in candle tensors instead of by the packed encoder: what the packed encoder is compared
+    /// with.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_in_tensors(source: &Source, overrides: &Overrides) -> Result<Self> {
+        match source {
+            Source::Folder(path) => Self::load_folder_as(path, overrides, tensors),
+            Source::Hub(repository) => {
+                Self::load_folder_as(&Hub::from_env()?.snapshot(repository)?.folder, overrides, tensors)
+            }
+        }
+    }
+
     fn load_folder(path: &Path, overrides: &Overrides) -> Result<Self> {
+        Self::load_folder_as(path, overrides, packed)
+    }
+
+    fn load_folder_as(path: &Path, overrides: &Overrides, make: Make) -> Result<Self> {
         let folder = ModelFolder::read(path, overrides)?;
         let tokenizer = Tokenizer::read(
             &path.join("tokenizer.json"),
@@ -70,7 +91,7 @@ impl Model {
                 "does not have the content that the hub promised: delete the file and pull the model again".to_owned();
             return Err(Error::Weights { path: weights_path, problem });
         }
-        let bert = Bert::load(&folder.config, &file.tensors()?)?;
+        let transformer = make(&folder.config, &file.tensors()?)?;
         drop(file);
 
         let fingerprint = Fingerprint {
@@ -88,11 +109,7 @@ impl Model {
         tracing::info!(%fingerprint, "model loaded");
         Ok(Self {
             tokenizer: Arc::new(tokenizer),
-            encoder: Arc::new(PooledEncoder {
-                transformer: Box::new(bert),
-                pooling: folder.pooling,
-                normalize: folder.normalize,
-            }),
+            encoder: Arc::new(PooledEncoder { transformer, pooling: folder.pooling, normalize: folder.normalize }),
             fingerprint: Arc::new(fingerprint),
         })
     }
@@ -116,6 +133,17 @@ impl Model {
     pub fn encoder(&self) -> &dyn Encoder {
         self.encoder.as_ref()
     }
+}
+
+/// Makes a transformer from weights.
+type Make = fn(&BertConfig, &Weights<'_>) -> Result<Box<dyn Transformer>>;
+
+fn packed(config: &BertConfig, weights: &Weights<'_>) -> Result<Box<dyn Transformer>> {
+    Ok(Box::new(PackedTransformer::load(config, weights)?))
+}
+
+fn tensors(config: &BertConfig, weights: &Weights<'_>) -> Result<Box<dyn Transformer>> {
+    Ok(Box::new(Bert::load(config, weights)?))
 }
 
 impl fmt::Debug for Model {

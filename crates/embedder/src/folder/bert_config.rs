@@ -18,8 +18,10 @@ pub struct BertConfig {
     pub heads: usize,
     /// Width between the two products of the feed-forward part.
     pub intermediate: usize,
-    /// Rows of the position table: the longest input.
+    /// Usable rows of the position table: the longest input.
     pub positions: usize,
+    /// The row of the position table that a sequence's first token has.
+    pub first_position: usize,
     /// Rows of the token-type table.
     pub token_types: usize,
     /// Added to the variance in every LayerNorm.
@@ -27,6 +29,13 @@ pub struct BertConfig {
 }
 
 impl BertConfig {
+    /// Floating-point operations of the linear layers alone for `tokens` tokens: 2·m·n·k for each product, that is 2 for each
+    /// weight and token. Attention's own products come on top.
+    pub fn linear_flops(&self, tokens: usize) -> f64 {
+        let weights = self.layers * self.hidden * (4 * self.hidden + 2 * self.intermediate);
+        2.0 * weights as f64 * tokens as f64
+    }
+
     /// Reads config.json and refuses what this encoder does not compute.
     pub(super) fn read(file: &JsonFile) -> Result<Self> {
         let architecture = file.text("model_type").unwrap_or("(none)");
@@ -58,6 +67,7 @@ impl BertConfig {
             heads: file.required_count("num_attention_heads")?,
             intermediate: file.required_count("intermediate_size")?,
             positions: file.required_count("max_position_embeddings")?,
+            first_position: 0,
             token_types: match file.count("type_vocab_size")? {
                 Some(_) => file.required_count("type_vocab_size")?,
                 None => 2,
