@@ -3,10 +3,12 @@
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use toller_core::{EmbeddingRole, Embeddings, Principal, RequestContext};
-use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Source, bench};
+use toller_embedder::bench::{ProductShape, product_flops_per_second};
+use toller_embedder::folder::ModelFolder;
+use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Source};
 
 use crate::padded::Padded;
 use crate::report::Report;
@@ -16,6 +18,8 @@ use crate::texts::Texts;
 const ROUNDS: usize = 5;
 /// Documents that candle's stock model gets in each round: it is slow.
 const PADDED_DOCUMENTS: usize = 64;
+/// How long the best product is looked for, before and after each round.
+const PEAK_PATIENCE: Duration = Duration::from_millis(300);
 /// Queries, one after another.
 const QUERIES: usize = 400;
 
@@ -23,10 +27,15 @@ pub fn measure(folder: &Path, texts: &Texts, report: &mut Report) -> Result<(), 
     let model = Model::load(&Source::Folder(folder.to_owned()), &Overrides::default())?;
     let config = EmbedderConfig::builder().build()?;
     let threads = config.workers() * config.threads_per_worker();
-    let sequences: Vec<Vec<u32>> =
-        texts.documents.iter().map(|text| Ok(model.tokenizer().encode("", text)?.ids)).collect::<Result<_, String>>()?;
+    let sequences: Vec<Vec<u32>> = texts
+        .documents
+        .iter()
+        .map(|text| Ok(model.tokenizer().encode("", text)?.ids))
+        .collect::<Result<_, String>>()?;
     let tokens: usize = sequences.iter().map(Vec::len).sum();
-    let flops = model.linear_flops(tokens).ok_or("the model does not say what its products cost")?;
+    let flops = ModelFolder::read(folder, &Overrides::default())?.config.linear_flops(tokens);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let peak_now = || pool.install(|| product_flops_per_second(ProductShape::FEED_FORWARD, PEAK_PATIENCE)) / 1e9;
     let padded = Padded::load(folder)?;
     let padded_sequences = &sequences[..PADDED_DOCUMENTS.min(sequences.len())];
     let padded_tokens: usize = padded_sequences.iter().map(Vec::len).sum();
@@ -40,10 +49,10 @@ pub fn measure(folder: &Path, texts: &Texts, report: &mut Report) -> Result<(), 
     // In turns, and the best of each: what else runs on the machine only ever makes one slower.
     let (mut seconds, mut padded_seconds, mut peak) = (f64::MAX, f64::MAX, 0_f64);
     for _ in 0..ROUNDS {
-        peak = peak.max(bench::peak_gflops(threads));
+        peak = peak.max(peak_now());
         seconds = seconds.min(time(|| embed(EmbeddingRole::Document, texts.documents.clone()))?);
         padded_seconds = padded_seconds.min(time(|| padded.run(padded_sequences))?);
-        peak = peak.max(bench::peak_gflops(threads));
+        peak = peak.max(peak_now());
     }
     let mut latencies = (0..QUERIES)
         .map(|number| time(|| embed(EmbeddingRole::Query, vec![Texts::query(number)])))

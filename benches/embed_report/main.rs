@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let folder = PathBuf::from(std::env::var("TOLLER_TEST_MODEL").map_err(|_| "TOLLER_TEST_MODEL: set it to a model's folder")?);
+    let folder =
+        PathBuf::from(std::env::var("TOLLER_TEST_MODEL").map_err(|_| "TOLLER_TEST_MODEL: set it to a model's folder")?);
     let texts = Texts::read()?;
     eprintln!("{} texts from {}", texts.documents.len(), texts.source);
 

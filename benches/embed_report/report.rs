@@ -49,7 +49,8 @@ impl Report {
         let file = target.join("bench/embed.json");
         fs::create_dir_all(file.parent().unwrap_or(&target))?;
         serde_json::to_writer_pretty(io::BufWriter::new(fs::File::create(&file)?), &self.0)?;
-        let input = json!({ "documents": texts.documents, "model": self.0.get("model"), "threads": self.0.get("threads") });
+        let input =
+            json!({ "documents": texts.documents, "model": self.0.get("model"), "threads": self.0.get("threads") });
         fs::write(file.with_file_name("embed_texts.json"), input.to_string())?;
         println!("{}", file.display());
         Ok(())
@@ -57,5 +58,7 @@ impl Report {
 }
 
 fn load_average() -> String {
-    fs::read_to_string("/proc/loadavg").map(|text| text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")).unwrap_or_default()
+    fs::read_to_string("/proc/loadavg")
+        .map(|text| text.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+        .unwrap_or_default()
 }

@@ -41,7 +41,8 @@ impl Texts {
     /// Query number `number`, of 12 tokens for BERT vocabularies (ten words and the two special tokens), and unlike any other
     /// so that nothing remembers its vector.
     pub fn query(number: usize) -> String {
-        const WORDS: [&str; 10] = ["wing", "flow", "heat", "speed", "pressure", "shock", "layer", "body", "plate", "jet"];
+        const WORDS: [&str; 10] =
+            ["wing", "flow", "heat", "speed", "pressure", "shock", "layer", "body", "plate", "jet"];
         let word = |place: usize| WORDS[number / 10_usize.pow(place as u32) % 10];
         format!("what is the {} {} {} {} of a {}", word(0), word(1), word(2), word(3), word(4))
     }
@@ -58,7 +59,8 @@ fn read_collection(path: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 fn read_docs(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.sort();
     let mut pieces = Vec::new();
     for file in files {

@@ -13,6 +13,7 @@
 //! # Ok::<(), toller_embedder::Error>(())
 //! ```
 
+pub mod bench;
 mod bge;
 pub mod cpu;
 mod cross_encoder;
@@ -24,7 +25,7 @@ pub mod folder;
 pub mod hub;
 mod model;
 pub mod models;
-mod ops;
+mod packed;
 mod pair_tokenizer;
 mod pooling;
 mod rerank_model;

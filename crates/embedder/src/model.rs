@@ -45,7 +45,20 @@ impl Model {
         Self::load_folder(&source.folder(Some(hub))?, overrides)
     }
 
+    /// As [`Model::load`], computed in candle tensors instead of by the packed encoder: what the packed encoder is compared
+    /// with.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_in_tensors(source: &Source, overrides: &Overrides) -> Result<Self> {
+        Self::load_folder_as(&source.folder(None)?, overrides, models::load_in_tensors)
+    }
+
     fn load_folder(path: &Path, overrides: &Overrides) -> Result<Self> {
+        Self::load_folder_as(path, overrides, models::load)
+    }
+
+    fn load_folder_as(path: &Path, overrides: &Overrides, load: models::Load) -> Result<Self> {
         let folder = ModelFolder::read(path, overrides)?;
         let tokenizer = Tokenizer::read(
             &path.join("tokenizer.json"),
@@ -56,7 +69,7 @@ impl Model {
 
         let file = WeightsFile::read_verified(&path.join("model.safetensors"))?;
         let weights_sha256 = file.sha256().to_owned();
-        let transformer = models::load(&folder.config, &file.tensors()?, overrides.device)?;
+        let transformer = load(&folder.config, &file.tensors()?, overrides.device)?;
         drop(file);
 
         let fingerprint = Fingerprint {

@@ -86,28 +86,6 @@ pub(crate) struct Weights<'file> {
 }
 
 impl Weights<'_> {
-    /// The matrix `name` of `rows` × `columns`.
-    pub(crate) fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Tensor> {
-        self.tensor(name, self.values(name, &[rows, columns])?, rows, columns)
-    }
-
-    /// As [`Weights::matrix`], on `device`.
-    pub(crate) fn matrix_on(&self, name: &str, rows: usize, columns: usize, device: &Device) -> Result<Tensor> {
-        let values = self.values(name, &[rows, columns])?;
-        Tensor::from_vec(values, (rows, columns), device).map_err(|error| self.fault(name, error.to_string()))
-    }
-
-    /// The vector `name` of `length` values, on `device`.
-    pub(crate) fn vector_on(&self, name: &str, length: usize, device: &Device) -> Result<Tensor> {
-        let values = self.values(name, &[length])?;
-        Tensor::from_vec(values, length, device).map_err(|error| self.fault(name, error.to_string()))
-    }
-
-    /// A matrix of `values` that were read from this file and changed; `name` is for the error.
-    pub(crate) fn tensor(&self, name: &str, values: Vec<f32>, rows: usize, columns: usize) -> Result<Tensor> {
-        Tensor::from_vec(values, (rows, columns), &Device::Cpu).map_err(|error| self.fault(name, error.to_string()))
-    }
-
     /// The values of the matrix `name` of `rows` × `columns`, row by row.
     pub(crate) fn matrix_values(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>> {
         self.values(name, &[rows, columns])

@@ -48,6 +48,13 @@ pub struct BertConfig {
 }
 
 impl BertConfig {
+    /// Floating-point operations of the linear layers alone for `tokens` tokens: 2·m·n·k for each product, that is 2 for each
+    /// weight and token. Attention's own products come on top.
+    pub fn linear_flops(&self, tokens: usize) -> f64 {
+        let weights = self.layers * self.hidden * (4 * self.hidden + 2 * self.intermediate);
+        2.0 * weights as f64 * tokens as f64
+    }
+
     /// Reads config.json and refuses what this encoder does not compute.
     pub(super) fn read(file: &JsonFile) -> Result<Self> {
         let architecture = match file.text("model_type") {

@@ -1,20 +1,32 @@
-//! One encoder architecture per file, top to bottom in the order of its forward pass.
+//! The transformers: packed for the processor ([`crate::packed`]), and in candle tensors for accelerators.
 
-pub mod bert;
 mod tensors;
 
 use crate::device::Device;
 use crate::encoder::{Checkpoint, EncodeError, Sequence};
 use crate::error::Result as LoadResult;
 use crate::folder::bert_config::BertConfig;
+use crate::packed::PackedTransformer;
 use crate::weights::Weights;
+
+/// Makes a transformer from its weights.
+pub(crate) type Load = fn(&BertConfig, &Weights<'_>, Device) -> LoadResult<Box<dyn Transformer>>;
 
 /// The encoder that `config` describes, in the form that is fastest on `device`.
 pub(crate) fn load(config: &BertConfig, weights: &Weights<'_>, device: Device) -> LoadResult<Box<dyn Transformer>> {
     Ok(match device {
-        Device::Cpu => Box::new(bert::Bert::load(config, weights)?),
-        Device::Cuda | Device::Metal => Box::new(tensors::TensorBert::load(config, weights, &device.open()?)?),
+        Device::Cpu => Box::new(PackedTransformer::load(config, weights)?),
+        Device::Cuda | Device::Metal => return load_in_tensors(config, weights, device),
     })
+}
+
+/// The encoder that `config` describes, in candle tensors: what the packed one is compared with.
+pub(crate) fn load_in_tensors(
+    config: &BertConfig,
+    weights: &Weights<'_>,
+    device: Device,
+) -> LoadResult<Box<dyn Transformer>> {
+    Ok(Box::new(tensors::TensorBert::load(config, weights, &device.open()?)?))
 }
 
 /// Which rows of the last layer are wanted. What is not wanted is not computed where that saves work.
@@ -35,19 +47,6 @@ pub(crate) struct TokenVectors {
     pub(crate) width: usize,
     /// Rows of each sequence: its tokens, or 1 each with [`Rows::First`].
     pub(crate) lengths: Vec<usize>,
-}
-
-impl TokenVectors {
-    /// The first row of each sequence.
-    pub(crate) fn first_rows(self) -> Self {
-        let mut values = Vec::with_capacity(self.lengths.len() * self.width);
-        let mut rest = self.values.as_slice();
-        for length in &self.lengths {
-            values.extend(rest.iter().take(self.width));
-            rest = rest.get(length * self.width..).unwrap_or_default();
-        }
-        Self { values, width: self.width, lengths: vec![1; self.lengths.len()] }
-    }
 }
 
 /// A transformer encoder without a head.

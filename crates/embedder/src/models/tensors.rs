@@ -1,4 +1,4 @@
-//! The encoder of `bert.rs` in candle's own tensor operations, which every device has: padded batches with a mask, as in
+//! The encoder in candle's own tensor operations, which every device has: padded batches with a mask, as in
 //! `transformers/models/bert/modeling_bert.py`, whose classes are named beside each part. What is fast on the CPU is checked
 //! against it.
 
