@@ -36,7 +36,7 @@ mod weights;
 pub use device::Device;
 pub use encoder::{Checkpoint, EncodeError, Encoder, Sequence};
 pub use engine::config::{EmbedderConfig, EmbedderConfigBuilder};
-pub use engine::{Engine, LocalEmbeddings};
+pub use engine::{Engine, LocalEmbeddings, LocalReranker};
 pub use error::{Error, Result};
 pub use folder::{Overrides, RerankOverrides};
 pub use hub::Hub;

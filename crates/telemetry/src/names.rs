@@ -326,7 +326,7 @@ pub mod metric {
             RETRIEVER_KIND = "retriever_kind";
             /// Class of the error.
             ERROR_TYPE = "error_type";
-            /// Why something was refused.
+            /// Why something was refused, or left out of a pool.
             REASON = "reason";
         }
     }

@@ -4,12 +4,15 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use toller_core::{EmbeddingRole, Embeddings as _, Principal, RequestContext, Reranker as _};
 use toller_embedder::hub::Hub;
 use toller_embedder::hub::settings::HubSettings;
 use toller_embedder::{
-    Device, Model, Overrides, Repository, RerankModel, RerankOverrides, Sequence, Source, TokenizedPair,
+    Device, EmbedderConfig, Engine, Model, Overrides, Repository, RerankModel, RerankOverrides, Sequence, Source,
+    TokenizedPair,
 };
 
 use crate::fixtures;
@@ -297,5 +300,49 @@ fn a_reranker_is_fetched_once_and_then_lives_without_the_network() {
         let again = load(&HubSettings { offline, ..settings.clone() });
         assert_eq!(again.weights_sha256(), model.weights_sha256());
         assert_eq!(server.take_requests(), [""; 0], "a cached model needs no network");
+    }
+}
+
+#[tokio::test]
+async fn a_reranker_and_an_embedder_share_an_engine() {
+    let engine =
+        Engine::start(EmbedderConfig::builder().queue_tokens(4_096).batch_tokens(64).build().unwrap()).unwrap();
+    let embeddings = engine.embeddings(fixtures::load(&fixtures::path("tiny-bge"), &Overrides::default()));
+    let context = RequestContext::new(Principal::anonymous());
+    for Tiny { name, .. } in TINY {
+        let reranker = engine.reranker(tiny(name));
+        assert_eq!((reranker.provider(), reranker.model()), ("candle", name));
+        reranker.warm_up().await.unwrap();
+        reranker.check_alive(Duration::from_secs(60)).await.unwrap();
+
+        let reference = fixtures::json(&format!("{name}/reference.json"));
+        let items: Vec<&Value> = reference["items"].as_array().unwrap().iter().take(24).collect();
+        for query in items.iter().map(|item| item["query"].as_str().unwrap()) {
+            // All documents against this query at once, while the embedder works: the answer is aligned.
+            let documents: Vec<String> =
+                items.iter().map(|item| item["document"].as_str().unwrap().to_owned()).collect();
+            let (scores, vectors) = tokio::join!(
+                reranker.rerank(&context, query, documents.clone()),
+                embeddings.embed(&context, EmbeddingRole::Document, vec![query.to_owned()])
+            );
+            assert_eq!(vectors.unwrap()[0].vector.len(), 64);
+            for ((item, document), score) in items.iter().zip(&documents).zip(scores.unwrap()) {
+                let ours = pair(reranker.rerank_model(), query, document);
+                assert_eq!(score.token_count, Some(ours.ids.len() as u32));
+                assert_eq!(score.truncated, ours.truncated);
+                if item["query"] == query {
+                    assert!((f64::from(score.logit) - item["logit"].as_f64().unwrap()).abs() < 1e-4);
+                    assert!((score.relevance() - item["score_sigmoid"].as_f64().unwrap()).abs() < 1e-4);
+                }
+            }
+        }
+        assert_eq!(reranker.rerank(&context, "no documents", Vec::new()).await, Ok(Vec::new()));
+        let expired = context.clone().with_deadline(Some(Instant::now()));
+        let late = reranker.rerank(&expired, "late", vec!["late".to_owned()]).await;
+        assert!(matches!(late, Err(toller_core::Error::DeadlineExceeded(_))), "{late:?}");
+        let too_much = vec!["heat flow ".repeat(400); 20];
+        let full = reranker.rerank(&context, "too much for the queue", too_much).await;
+        assert!(matches!(full, Err(toller_core::Error::ResourceExhausted { .. })), "{full:?}");
+        assert_eq!(engine.queued_tokens(), 0);
     }
 }
