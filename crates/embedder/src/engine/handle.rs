@@ -1,20 +1,20 @@
 //! What a model holds to have its encoder run: one call from texts to vectors.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use toller_core::context::Cancellation;
 use toller_core::{Error, RequestContext, Result};
 
 use super::class::Class;
+use super::errand::{Errand, Prepared};
 use super::job::Job;
 use super::queue;
-use super::station::{Prepared, Station};
+use super::station::Station;
 use super::{EMBEDDING, Engine};
 
 /// Bytes of a text per token, for a first estimate; English has about 4.5, Chinese 3.
 const BYTES_PER_TOKEN: usize = 4;
-/// Texts are tokenised in chunks of about this many bytes, between which other requests get their turn.
-const TOKENIZE_CHUNK_BYTES: usize = 256 * 1024;
 
 /// What came of one input.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ impl EngineHandle {
         context: &RequestContext,
         class: Class,
         inputs: Vec<T>,
-        bytes: impl Fn(&T) -> usize + Send,
+        bytes: impl Fn(&T) -> usize + Send + 'static,
         prepare: impl Fn(&T) -> Result<Prepared, String> + Send + Sync + 'static,
     ) -> Result<Vec<Computed>> {
         context.check(EMBEDDING)?;
@@ -73,66 +73,28 @@ impl EngineHandle {
         context: &RequestContext,
         class: Class,
         inputs: Vec<T>,
-        bytes: impl Fn(&T) -> usize + Send,
+        bytes: impl Fn(&T) -> usize + Send + 'static,
         prepare: impl Fn(&T) -> Result<Prepared, String> + Send + Sync + 'static,
     ) -> Result<Vec<Computed>> {
         let abandoned = Cancellation::default();
         let _abandon = abandoned.cancel_on_drop();
-        let queue = &self.engine.queue;
-        let estimate = inputs.iter().map(|input| self.estimate(bytes(input))).sum();
-        let reservation = queue.reserve(class, estimate).map_err(|full| self.engine.exhausted(&self.station, &full))?;
-
-        let prepare = Arc::new(prepare);
-        let mut sequences = Vec::with_capacity(inputs.len());
-        for chunk in chunks(inputs, &bytes) {
-            let permit = Arc::clone(&self.engine.tokenizing).acquire_owned().await.map_err(|_| queue::stopping())?;
-            let prepare = Arc::clone(&prepare);
-            let (abandoned, context) = (abandoned.clone(), context.clone());
-            let work = move || {
-                let _permit = permit;
-                let one = |input: &T| {
-                    if abandoned.is_cancelled() {
-                        return Err(Error::Cancelled);
-                    }
-                    context.check(EMBEDDING)?;
-                    prepare(input).map_err(|error| Error::Internal(format!("the tokenizer failed: {error}")))
-                };
-                chunk.iter().map(one).collect::<Result<Vec<Prepared>>>()
-            };
-            let done = tokio::task::spawn_blocking(work).await;
-            sequences.extend(done.map_err(|error| Error::Internal(format!("the tokenizer failed: {error}")))??);
-        }
-        let counts: Vec<(usize, bool)> = sequences.iter().map(|one| (one.ids.len(), one.truncated)).collect();
-
-        let station = Arc::clone(&self.station);
-        let (job, answer) = Job::new(station, class, context.clone(), abandoned.clone(), sequences);
-        let _ticket = reservation.fill(Arc::new(job)).map_err(|full| self.engine.exhausted(&self.station, &full))?;
-        let vectors = answer.await.map_err(|_| queue::stopping())??;
-        let computed = vectors.into_iter().zip(counts);
-        Ok(computed.map(|(vector, (tokens, truncated))| Computed { vector, tokens, truncated }).collect())
+        let tokens = inputs.iter().map(|input| self.estimate(bytes(input))).sum();
+        let (job, answer) = Job::new(Arc::clone(&self.station), class, tokens, context.clone(), abandoned.clone());
+        let _ticket = self.engine.queue.submit(Errand::new(job, tokens, inputs, bytes, prepare))?;
+        answer.await.map_err(|_| queue::stopping())?
     }
 
     /// About how many tokens an input of `bytes` bytes has; corrected once it is tokenised.
     fn estimate(&self, bytes: usize) -> usize {
         (bytes / BYTES_PER_TOKEN + 2).min(self.station.max_tokens)
     }
-}
 
-/// `inputs` in chunks of at least one input and about [`TOKENIZE_CHUNK_BYTES`].
-fn chunks<T>(inputs: Vec<T>, bytes_of: &impl Fn(&T) -> usize) -> Vec<Vec<T>> {
-    let mut chunks = Vec::new();
-    let mut chunk = Vec::new();
-    let mut bytes = 0;
-    for input in inputs {
-        bytes += bytes_of(&input);
-        chunk.push(input);
-        if bytes >= TOKENIZE_CHUNK_BYTES {
-            chunks.push(std::mem::take(&mut chunk));
-            bytes = 0;
-        }
+    /// Does a real forward pass of this encoder come back within `patience`, and do all workers give signs of life?
+    ///
+    /// # Errors
+    /// As [`Engine::check_alive`].
+    pub(crate) async fn check_alive(&self, patience: Duration) -> Result<()> {
+        self.engine.probe(&self.station, patience).await?;
+        self.engine.check_workers(patience)
     }
-    if !chunk.is_empty() {
-        chunks.push(chunk);
-    }
-    chunks
 }

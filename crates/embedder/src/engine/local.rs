@@ -8,9 +8,8 @@ use async_trait::async_trait;
 use toller_core::embeddings::Embedding;
 use toller_core::{EmbeddingRole, Embeddings, Fingerprint, Principal, RequestContext, Result};
 
-use super::Engine;
 use super::config::EmbedderConfig;
-use super::handle::EngineHandle;
+use super::{Engine, EngineHandle, Prepared};
 use crate::error;
 use crate::model::Model;
 
@@ -87,7 +86,7 @@ impl Embeddings for LocalEmbeddings {
         let instruction_bytes = instruction.len();
         let bytes = move |text: &String| instruction_bytes + text.len();
         let tokenizer = Arc::clone(&self.model.tokenizer);
-        let prepare = move |text: &String| tokenizer.encode(&instruction, text).map(Into::into);
+        let prepare = move |text: &String| tokenizer.encode(&instruction, text).map(Prepared::from);
         let computed = self.handle.compute(context, role.into(), texts, bytes, prepare).await?;
         let embeddings = computed.into_iter().map(|one| Embedding {
             vector: one.vector,

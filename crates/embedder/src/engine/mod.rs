@@ -1,26 +1,35 @@
 //! Computing inside the process: every model of it behind one bounded queue, with one set of threads.
 //!
-//! A request reserves room in the `queue`, is tokenised, becomes a `job`, is computed batch by batch by the `worker`
-//! threads, and is answered in input order. Nothing here runs on the async threads for longer than a lock is held.
+//! The way of a request: a model's [`handle`] asks the [`admission`] for room, and puts an [`errand`] into the [`lane`] of
+//! its class. A [`worker`] tokenises it in small steps; each of its sequences then is a [`flight`], of its own or one that
+//! is there already. Workers take flights batch by batch through their encoder, queries before documents and also in the
+//! middle of a pass of documents, as the [`share`] allows. What lands is delivered to the [`job`]s that want it, each of
+//! which answers in the order of its inputs. The [`queue`] holds the one lock. Nothing here runs on the async threads for
+//! longer than a lock is held.
 
+mod admission;
+mod batch;
 mod class;
 pub mod config;
+mod errand;
+mod flight;
 mod handle;
 mod job;
+mod lane;
 mod local;
 mod queue;
 mod reranker;
+mod share;
 mod speed;
 mod station;
+mod vitals;
 mod worker;
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 use toller_core::context::Cancellation;
 use toller_core::{Error, Principal, RequestContext, Result};
 
@@ -28,19 +37,17 @@ use crate::error;
 use crate::model::Model;
 pub(crate) use class::Class;
 use config::EmbedderConfig;
-pub(crate) use handle::{Computed, EngineHandle};
+pub(crate) use errand::Prepared;
+pub(crate) use handle::EngineHandle;
 use job::Job;
 pub use local::LocalEmbeddings;
-use queue::{Full, Queue};
-pub use reranker::LocalReranker;
-use station::Station;
-pub(crate) use station::{EncoderOnEngine, Prepared};
-use worker::Worker;
+use queue::Queue;
 
-/// The least and greatest advice on when to come back.
-const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
-/// The speed that a first advice assumes, in tokens per second.
-const ASSUMED_SPEED: f64 = 2_000.0;
+pub use reranker::LocalReranker;
+pub(crate) use station::EncoderOnEngine;
+use station::Station;
+use vitals::Vitals;
+use worker::Worker;
 
 /// What models are asked to embed to see whether they work.
 const PROBE: &str = "alive";
@@ -55,10 +62,12 @@ const EMBEDDING: &str = "before all texts were embedded";
 pub struct Engine {
     config: EmbedderConfig,
     queue: Arc<Queue>,
-    tokenizing: Arc<Semaphore>,
-    /// Every encoder that was put on the engine, as long as its model lives.
-    stations: Mutex<Vec<Weak<Station>>>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<RunningWorker>,
+}
+
+struct RunningWorker {
+    thread: JoinHandle<()>,
+    vitals: Arc<Vitals>,
 }
 
 impl Engine {
@@ -67,9 +76,8 @@ impl Engine {
     /// # Errors
     /// [`error::Error::Threads`] when the system gives no threads.
     pub fn start(config: EmbedderConfig) -> error::Result<Arc<Self>> {
-        let queue = Arc::new(Queue::new(config.queue_tokens()));
-        let tokenizing = Arc::new(Semaphore::new(config.workers() * config.threads_per_worker()));
-        let mut engine = Self { config, queue, tokenizing, stations: Mutex::default(), workers: Vec::new() };
+        let queue = Arc::new(Queue::new(config.queue_tokens(), config.workers(), config.batch_tokens()));
+        let mut engine = Self { config, queue, workers: Vec::new() };
         for number in 0..engine.config.workers() {
             // On an error the drop of `engine` stops the threads that were started.
             let worker = engine.start_worker(number)?;
@@ -85,17 +93,17 @@ impl Engine {
         Ok(Arc::new(engine))
     }
 
-    fn start_worker(&self, number: usize) -> error::Result<JoinHandle<()>> {
+    fn start_worker(&self, number: usize) -> error::Result<RunningWorker> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(self.config.threads_per_worker())
             .thread_name(move |thread| format!("embed-{number}-{thread}"))
             .build()
             .map_err(|error| error::Error::Threads(error.to_string()))?;
-        let worker = Worker { queue: Arc::clone(&self.queue), batch_tokens: self.config.batch_tokens(), pool };
-        thread::Builder::new()
-            .name(format!("embed-{number}"))
-            .spawn(move || worker.run())
-            .map_err(|error| error::Error::Threads(error.to_string()))
+        let vitals = Arc::new(Vitals::new());
+        let worker = Worker { queue: Arc::clone(&self.queue), pool, vitals: Arc::clone(&vitals) };
+        let thread = thread::Builder::new().name(format!("embed-{number}")).spawn(move || worker.run());
+        let thread = thread.map_err(|error| error::Error::Threads(error.to_string()))?;
+        Ok(RunningWorker { thread, vitals })
     }
 
     /// Puts an embedding model on the engine.
@@ -112,10 +120,7 @@ impl Engine {
     /// Puts any encoder on the engine.
     pub(crate) fn serve(self: &Arc<Self>, encoder: EncoderOnEngine) -> EngineHandle {
         let station = Arc::new(Station::new(encoder));
-        let mut stations = self.stations.lock();
-        stations.retain(|station| station.strong_count() > 0);
-        stations.push(Arc::downgrade(&station));
-        drop(stations);
+        self.queue.register(&station);
         EngineHandle { engine: Arc::clone(self), station }
     }
 
@@ -129,28 +134,28 @@ impl Engine {
         self.queue.waiting_tokens()
     }
 
-    /// Does a real forward pass of each model come back within `patience`? The probes go before all that waits and need no
-    /// room in the queue: a busy engine is alive.
+    /// Does a real forward pass of each model come back within `patience`, and does every worker give signs of life? The
+    /// probes go before all that waits and need no room in the queue: a busy engine is alive.
     ///
     /// # Errors
-    /// `Unavailable` when one does not, or the pass's own error.
+    /// `Unavailable` when a pass does not come back, or a worker has been silent for longer than `patience`; or a pass's
+    /// own error.
     pub async fn check_alive(&self, patience: Duration) -> Result<()> {
-        let stations: Vec<Arc<Station>> = self.stations.lock().iter().filter_map(Weak::upgrade).collect();
-        for station in stations {
+        for station in self.queue.stations() {
             self.probe(&station, patience).await?;
         }
-        Ok(())
+        self.check_workers(patience)
     }
 
     async fn probe(&self, station: &Arc<Station>, patience: Duration) -> Result<()> {
+        let probe = station.probe.clone().map_err(Error::Internal)?;
         let abandoned = Cancellation::default();
         let _abandon = abandoned.cancel_on_drop();
         let context = RequestContext::new(Principal::anonymous());
-        let sequences = vec![station.probe.clone().map_err(Error::Internal)?];
-        let (job, answer) = Job::new(Arc::clone(station), Class::Query, context, abandoned, sequences);
-        let _ticket = self.queue.push(Arc::new(job), true);
+        let (job, answer) = Job::new(Arc::clone(station), Class::Query, probe.ids.len(), context, abandoned.clone());
+        let _ticket = self.queue.submit_first(job, probe);
         match tokio::time::timeout(patience, answer).await {
-            Ok(Ok(vectors)) => vectors.map(|_| ()),
+            Ok(Ok(computed)) => computed.map(|_| ()),
             Ok(Err(_)) => Err(queue::stopping()),
             Err(_) => {
                 let seconds = patience.as_secs_f64();
@@ -159,24 +164,21 @@ impl Engine {
         }
     }
 
-    fn exhausted(&self, station: &Station, full: &Full) -> Error {
-        let speed = station.speed.get().map_or(ASSUMED_SPEED, |speed| speed * self.config.workers() as f64);
-        let wait = Duration::from_secs_f64((full.waiting as f64 / speed).min(RETRY_AFTER.1.as_secs_f64()));
-        Error::ResourceExhausted {
-            what: format!(
-                "the embedding queue is full: {} of {} tokens wait",
-                full.waiting,
-                self.config.queue_tokens()
-            ),
-            retry_after: Some(wait.max(RETRY_AFTER.0)),
+    /// A probe finds a worker that works; this finds the one that does not.
+    fn check_workers(&self, patience: Duration) -> Result<()> {
+        for (number, worker) in self.workers.iter().enumerate() {
+            if worker.thread.is_finished() {
+                return Err(Error::Unavailable(format!("embedding worker {number} has ended: restart the process")));
+            }
+            let silence = worker.vitals.silence();
+            if silence > patience {
+                let seconds = silence.as_secs_f64();
+                return Err(Error::Unavailable(format!(
+                    "embedding worker {number} has given no sign of life for {seconds:.1} s"
+                )));
+            }
         }
-    }
-}
-
-impl EngineHandle {
-    /// As [`Engine::check_alive`], for this encoder alone.
-    pub(crate) async fn check_alive(&self, patience: Duration) -> Result<()> {
-        self.engine.probe(&self.station, patience).await
+        Ok(())
     }
 }
 
@@ -190,7 +192,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.queue.close();
         for worker in self.workers.drain(..) {
-            if worker.join().is_err() {
+            if worker.thread.join().is_err() {
                 tracing::error!("an embedding thread had panicked");
             }
         }

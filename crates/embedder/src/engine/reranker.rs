@@ -9,7 +9,7 @@ use toller_core::reranker::RerankScore;
 use toller_core::{Error, Principal, RequestContext, Reranker, Result};
 
 use super::class::Class;
-use super::handle::EngineHandle;
+use super::handle::{Computed, EngineHandle};
 use super::station::EncoderOnEngine;
 use super::{Engine, PROBE, Prepared};
 use crate::model::PROVIDER;
@@ -97,7 +97,7 @@ impl Reranker for LocalReranker {
             }
         };
         let computed = self.handle.compute(context, Class::Query, documents, bytes, prepare).await?;
-        let score = |one: super::Computed| match one.vector.as_slice() {
+        let score = |one: Computed| match one.vector.as_slice() {
             [logit] => {
                 Ok(RerankScore { logit: *logit, token_count: u32::try_from(one.tokens).ok(), truncated: one.truncated })
             }
