@@ -54,27 +54,27 @@ impl Heads {
         scores.resize(QUERIES * stride, 0.0);
         for head in 0..self.count {
             let column = head * self.width;
-            keys.fill_transposed(views.keys.skip(0, column), views.length, self.width);
+            keys.fill_transposed(views.keys.skip(0, column), views.length, self.width, std::iter::once(0..self.width));
             values.fill(views.values.skip(0, column), views.length, self.width);
             for (block, rows) in context.chunks_mut(QUERIES).enumerate() {
                 let queries = views.queries.skip(block * QUERIES, column);
                 let mut score_rows: Vec<&mut [f32]> = scores.chunks_exact_mut(stride).take(rows.len()).collect();
                 for panel in 0..keys.count() {
-                    let lines = keys.panel(panel, 0..self.width);
+                    let lines = keys.panel(panel, &(0..self.width));
                     let columns = panel * LINE..(panel + 1) * LINE;
                     for (strip, tile) in score_rows.chunks_mut(TILE_ROWS).enumerate() {
-                        kernel.tile(queries.skip(strip * TILE_ROWS, 0), lines, tile, columns.clone(), Start::Zero);
+                        kernel.tile(queries.skip(strip * TILE_ROWS, 0), lines, &[], tile, columns.clone(), Start::Zero);
                     }
                 }
                 sums.clear();
                 sums.extend(score_rows.iter_mut().map(|row| kernel.exp_row(row, views.length)));
                 for panel in 0..values.count() {
-                    let lines = values.panel(panel, 0..views.length);
+                    let lines = values.panel(panel, &(0..views.length));
                     let from = panel * LINE;
                     let columns = column + from..column + self.width.min(from + LINE);
                     for (strip, tile) in rows.chunks_mut(TILE_ROWS).enumerate() {
                         let weights = Strided::new(scores, stride).skip(strip * TILE_ROWS, 0);
-                        kernel.tile(weights, lines, tile, columns.clone(), Start::Zero);
+                        kernel.tile(weights, lines, &[], tile, columns.clone(), Start::Zero);
                     }
                 }
                 for (row, factor) in rows.iter_mut().zip(sums.iter()) {

@@ -17,6 +17,8 @@ mod panels;
 mod plan;
 pub(crate) mod product;
 mod scratch;
+#[cfg(test)]
+mod tests;
 
 use rayon::prelude::*;
 
@@ -70,6 +72,9 @@ struct TaskScratch {
     attention: AttentionScratch,
     layer: LayerScratch,
 }
+
+/// What is done with a block of rows of the matrix, the first of which has the given number.
+type BlockWork<'a> = dyn Fn(Means, usize, &mut [f32], &mut TaskScratch) + Sync + 'a;
 
 impl PackedTransformer {
     /// Takes the weights that `config` describes.
@@ -170,7 +175,7 @@ impl PackedTransformer {
         projected: &mut [f32],
         next: Option<(&Layer, Projection)>,
         checkpoint: Checkpoint<'_>,
-        work: &(dyn Fn(Means, usize, &mut [f32], &mut TaskScratch) + Sync),
+        work: &BlockWork<'_>,
     ) -> Result<(), EncodeError> {
         let hidden = self.hidden;
         let block = |parts: usize, first: usize, x: &mut [f32], projected: Option<&mut [f32]>| {

@@ -1,5 +1,7 @@
 //! Matrices in the order in which the tile reads them.
 
+use std::ops::Range;
+
 /// Values of a line.
 pub(crate) const LINE: usize = 16;
 
@@ -7,6 +9,15 @@ pub(crate) const LINE: usize = 16;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [f32; LINE]);
+
+impl Line {
+    /// The first values, filled up with zeros.
+    pub(crate) fn padded(values: &[f32]) -> Self {
+        let mut line = Self::default();
+        line.0.iter_mut().zip(values).for_each(|(value, stored)| *value = *stored);
+        line
+    }
+}
 
 /// Rows of a matrix that lie `stride` values apart.
 #[derive(Debug, Clone, Copy)]
@@ -53,8 +64,9 @@ impl<'a> Strided<'a> {
     }
 }
 
-/// The right side of a product, (inputs × outputs), as panels of 16 outputs: a panel has one line per input. The last panel is
-/// filled up with zeros.
+/// The right side of a product, (inputs × outputs): cut into slices of inputs, each slice into panels of 16 outputs. A panel has
+/// one line for each input of its slice; the last panel is filled up with zeros. A product that goes through the slices and
+/// through the panels of each reads the lines in the order in which they lie.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panels {
     lines: Vec<Line>,
@@ -63,17 +75,27 @@ pub(crate) struct Panels {
 }
 
 impl Panels {
-    /// Takes over the transpose of `rows`, `outputs` rows of `inputs` values: weights as they are stored, or keys. Reuses the
-    /// memory of `self`.
-    pub(crate) fn fill_transposed(&mut self, rows: Strided<'_>, outputs: usize, inputs: usize) {
+    /// Takes over the transpose of `rows`, `outputs` rows of `inputs` values: weights as they are stored, or keys. `slices` cut
+    /// the inputs. Reuses the memory of `self`.
+    pub(crate) fn fill_transposed(
+        &mut self,
+        rows: Strided<'_>,
+        outputs: usize,
+        inputs: usize,
+        slices: impl Iterator<Item = Range<usize>>,
+    ) {
         self.resize(inputs, outputs);
-        for (index, panel) in self.lines.chunks_exact_mut(inputs.max(1)).enumerate() {
-            for column in 0..LINE {
-                let output = index * LINE + column;
-                let row = if output < outputs { rows.row(output, inputs) } else { &[] };
-                for (step, line) in panel.iter_mut().enumerate() {
-                    if let Some(value) = line.0.get_mut(column) {
-                        *value = row.get(step).copied().unwrap_or_default();
+        let mut rest = self.lines.as_mut_slice();
+        for slice in slices {
+            for first in (0..outputs).step_by(LINE) {
+                let Some((panel, after)) = rest.split_at_mut_checked(slice.len()) else { return };
+                rest = after;
+                for column in 0..LINE {
+                    let output = first + column;
+                    let row = if output < outputs { rows.row(output, inputs) } else { &[] };
+                    match row.get(slice.clone()) {
+                        Some(row) => set_column(panel, column, row.iter().copied()),
+                        None => set_column(panel, column, std::iter::repeat(0.0)),
                     }
                 }
             }
@@ -89,10 +111,7 @@ impl Panels {
                 let row = rows.row(step, outputs).get(from..).unwrap_or_default();
                 match row.first_chunk::<LINE>() {
                     Some(whole) => line.0 = *whole,
-                    None => {
-                        line.0 = [0.0; LINE];
-                        line.0.iter_mut().zip(row).for_each(|(value, stored)| *value = *stored);
-                    }
+                    None => *line = Line::padded(row),
                 }
             }
         }
@@ -114,14 +133,30 @@ impl Panels {
         self.outputs
     }
 
-    /// Panels.
+    /// Panels of a slice.
     pub(crate) fn count(&self) -> usize {
         self.outputs.div_ceil(LINE)
     }
 
-    /// The lines of `inputs` in the panel `index`; empty outside.
-    pub(crate) fn panel(&self, index: usize, inputs: std::ops::Range<usize>) -> &[Line] {
-        let start = index * self.inputs;
-        self.lines.get(start + inputs.start..start + inputs.end).unwrap_or_default()
+    /// The panel `index` of the slice `inputs`; empty outside.
+    pub(crate) fn panel(&self, index: usize, inputs: &Range<usize>) -> &[Line] {
+        let start = inputs.start * self.count() + index * inputs.len();
+        self.lines.get(start..start + inputs.len()).unwrap_or_default()
+    }
+
+    /// What lies after the panel `index` of the slice `inputs`, as much as the panel has; less at the end.
+    pub(crate) fn after(&self, index: usize, inputs: &Range<usize>) -> &[Line] {
+        let start = inputs.start * self.count() + (index + 1) * inputs.len();
+        let rest = self.lines.get(start..).unwrap_or_default();
+        rest.get(..inputs.len()).unwrap_or(rest)
+    }
+}
+
+#[inline]
+fn set_column(panel: &mut [Line], column: usize, values: impl Iterator<Item = f32>) {
+    for (line, value) in panel.iter_mut().zip(values) {
+        if let Some(stored) = line.0.get_mut(column) {
+            *stored = value;
+        }
     }
 }

@@ -30,13 +30,8 @@ impl Linear {
     /// Packs `weights`, `bias.len()` rows of `inputs` values.
     pub(crate) fn pack(weights: &[f32], bias: &[f32], inputs: usize) -> Self {
         let mut panels = Panels::default();
-        panels.fill_transposed(Strided::new(weights, inputs), bias.len(), inputs);
-        let line = |values: &[f32]| {
-            let mut line = Line::default();
-            line.0.iter_mut().zip(values).for_each(|(value, bias)| *value = *bias);
-            line
-        };
-        Self { weights: panels, bias: bias.chunks(LINE).map(line).collect() }
+        panels.fill_transposed(Strided::new(weights, inputs), bias.len(), inputs, slices(inputs));
+        Self { weights: panels, bias: bias.chunks(LINE).map(Line::padded).collect() }
     }
 
     /// Length of an input row.
@@ -98,8 +93,8 @@ impl Linear {
         }
     }
 
-    /// The part of the product that these inputs and these panels make. The first slice of inputs begins with the bias, the
-    /// following ones with what `c` holds. `a` begins at the first of the inputs, `column` is where the first panel goes.
+    /// The part of the product that one of the [`slices`] of inputs and some panels make. The first slice begins with the bias,
+    /// the following ones with what `c` holds. `a` begins at the first of the inputs, `column` is where the first panel goes.
     #[expect(clippy::too_many_arguments, reason = "each is one side of the product")]
     pub(super) fn run(
         &self,
@@ -112,13 +107,18 @@ impl Linear {
         finish: Finish,
     ) {
         let first = panels.start;
+        // The next panel comes into cache while this one is used, a part with each tile.
+        let strips = c.len().div_ceil(TILE_ROWS).max(1);
+        let ahead_lines = inputs.len().div_ceil(strips).max(1);
         for (panel, bias) in self.bias.iter().enumerate().take(panels.end).skip(first) {
-            let lines = self.weights.panel(panel, inputs.clone());
+            let lines = self.weights.panel(panel, &inputs);
+            let mut ahead = self.weights.after(panel, &inputs).chunks(ahead_lines);
             let from = column + (panel - first) * LINE;
             let columns = from..from + LINE.min(self.outputs() - panel * LINE);
             for (strip, rows) in c.chunks_mut(TILE_ROWS).enumerate() {
                 let start = if inputs.start == 0 { Start::Row(bias) } else { Start::Output };
-                kernel.tile(a.skip(strip * TILE_ROWS, 0), lines, rows, columns.clone(), start);
+                let ahead = ahead.next().unwrap_or_default();
+                kernel.tile(a.skip(strip * TILE_ROWS, 0), lines, ahead, rows, columns.clone(), start);
             }
             if finish == Finish::Gelu {
                 for row in c.iter_mut() {

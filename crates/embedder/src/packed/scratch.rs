@@ -29,3 +29,11 @@ impl<T: Default> Pool<T> {
         result
     }
 }
+
+#[cfg(test)]
+impl<T> Pool<T> {
+    /// Things that wait to be used again.
+    pub(super) fn idle(&self) -> usize {
+        self.idle.lock().len()
+    }
+}

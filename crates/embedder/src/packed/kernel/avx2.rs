@@ -1,7 +1,8 @@
 //! The inner loops for processors with AVX2 and FMA.
 
 use std::arch::x86_64::{
-    __m256, _mm256_broadcast_ss, _mm256_fmadd_ps, _mm256_load_ps, _mm256_loadu_ps, _mm256_setzero_ps, _mm256_storeu_ps,
+    __m256, _MM_HINT_T0, _mm_prefetch, _mm256_broadcast_ss, _mm256_fmadd_ps, _mm256_load_ps, _mm256_loadu_ps,
+    _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
 use super::{Norm, Start, TILE_ROWS, elementwise};
@@ -22,17 +23,25 @@ impl Avx2 {
 
     /// See [`super::Kernel::tile`]; whole lines.
     #[inline]
-    pub(super) fn tile(self, a: Strided<'_>, b: &[Line], c: &mut [&mut [f32]], column: usize, start: Start<'_>) {
+    pub(super) fn tile(
+        self,
+        a: Strided<'_>,
+        b: &[Line],
+        ahead: &[Line],
+        c: &mut [&mut [f32]],
+        column: usize,
+        start: Start<'_>,
+    ) {
         // SAFETY: `self` proves the features.
         unsafe {
             match c.len() {
                 0 => {}
-                1 => tile::<1>(a, b, c, column, start),
-                2 => tile::<2>(a, b, c, column, start),
-                3 => tile::<3>(a, b, c, column, start),
-                4 => tile::<4>(a, b, c, column, start),
-                5 => tile::<5>(a, b, c, column, start),
-                _ => tile::<TILE_ROWS>(a, b, c, column, start),
+                1 => tile::<1>(a, b, ahead, c, column, start),
+                2 => tile::<2>(a, b, ahead, c, column, start),
+                3 => tile::<3>(a, b, ahead, c, column, start),
+                4 => tile::<4>(a, b, ahead, c, column, start),
+                5 => tile::<5>(a, b, ahead, c, column, start),
+                _ => tile::<TILE_ROWS>(a, b, ahead, c, column, start),
             }
         }
     }
@@ -76,7 +85,14 @@ impl Avx2 {
 /// # Panics
 /// When `a` or `c` is too short.
 #[target_feature(enable = "avx2,fma")]
-fn tile<const ROWS: usize>(a: Strided<'_>, b: &[Line], c: &mut [&mut [f32]], column: usize, start: Start<'_>) {
+fn tile<const ROWS: usize>(
+    a: Strided<'_>,
+    b: &[Line],
+    ahead: &[Line],
+    c: &mut [&mut [f32]],
+    column: usize,
+    start: Start<'_>,
+) {
     assert!(a.holds(ROWS, b.len()) && c.len() >= ROWS, "a tile's sides are too short");
     assert!(c.iter().all(|row| row.len() >= column + LINE), "a tile's output is too short");
     let mut outputs = [std::ptr::null_mut::<f32>(); ROWS];
@@ -94,14 +110,15 @@ fn tile<const ROWS: usize>(a: Strided<'_>, b: &[Line], c: &mut [&mut [f32]], col
         };
     }
     let (left, stride) = (a.values().as_ptr(), a.stride());
-    for (step, line) in b.iter().enumerate() {
-        let [low, high] = halves(line);
-        for (row, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: `row` < `ROWS` and `step` < `b.len()`, and `a` holds so many rows of so many values, as asserted above.
-            let factor = _mm256_broadcast_ss(unsafe { &*left.add(row * stride + step) });
-            let [sum_low, sum_high] = *sums;
-            *sums = [_mm256_fmadd_ps(factor, low, sum_low), _mm256_fmadd_ps(factor, high, sum_high)];
-        }
+    let (beside_ahead, alone) = b.split_at(ahead.len().min(b.len()));
+    for (step, (line, ahead)) in beside_ahead.iter().zip(ahead).enumerate() {
+        _mm_prefetch::<_MM_HINT_T0>(ahead.0.as_ptr().cast());
+        // SAFETY: `step` < `b.len()`, and `a` holds `ROWS` rows of so many values, as asserted above.
+        unsafe { add_step(&mut sums, left.add(step), stride, line) }
+    }
+    for (step, line) in alone.iter().enumerate() {
+        // SAFETY: as above, since `alone` begins at `beside_ahead.len()`.
+        unsafe { add_step(&mut sums, left.add(beside_ahead.len() + step), stride, line) }
     }
     for ([low, high], output) in sums.into_iter().zip(outputs) {
         // SAFETY: `LINE` values follow `output`, which comes from a mutable slice of its own; unaligned stores are allowed.
@@ -109,6 +126,22 @@ fn tile<const ROWS: usize>(a: Strided<'_>, b: &[Line], c: &mut [&mut [f32]], col
             _mm256_storeu_ps(output, low);
             _mm256_storeu_ps(output.add(LANES), high);
         }
+    }
+}
+
+/// Adds the products of one input: `ROWS` values, `stride` apart from `left` on, with a line.
+///
+/// # Safety
+/// All the values must be readable.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+unsafe fn add_step<const ROWS: usize>(sums: &mut [[__m256; 2]; ROWS], left: *const f32, stride: usize, line: &Line) {
+    let [low, high] = halves(line);
+    for (row, sums) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller promises it.
+        let factor = _mm256_broadcast_ss(unsafe { &*left.add(row * stride) });
+        let [sum_low, sum_high] = *sums;
+        *sums = [_mm256_fmadd_ps(factor, low, sum_low), _mm256_fmadd_ps(factor, high, sum_high)];
     }
 }
 

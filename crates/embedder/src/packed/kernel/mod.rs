@@ -68,6 +68,7 @@ impl Kernel {
     }
 
     /// `start` + a·b into `columns` (at most [`LINE`]) of each row of `c`; at most [`TILE_ROWS`] rows, and `b.len()` inputs.
+    /// Meanwhile `ahead`, which later tiles will need and which has at most as many lines as `b`, comes into cache.
     ///
     /// # Panics
     /// When `a` or a row of `c` is too short: a fault of the caller.
@@ -76,12 +77,13 @@ impl Kernel {
         self,
         a: Strided<'_>,
         b: &[Line],
+        ahead: &[Line],
         c: &mut [&mut [f32]],
         columns: std::ops::Range<usize>,
         start: Start<'_>,
     ) {
         if columns.len() == LINE {
-            self.whole_tile(a, b, c, columns.start, start);
+            self.whole_tile(a, b, ahead, c, columns.start, start);
             return;
         }
         let mut lines = [[0.0; LINE]; TILE_ROWS];
@@ -94,7 +96,7 @@ impl Kernel {
         }
         let mut rows = lines.each_mut().map(<[f32; LINE]>::as_mut_slice);
         let rows = rows.get_mut(..c.len()).unwrap_or_default();
-        self.whole_tile(a, b, rows, 0, start);
+        self.whole_tile(a, b, ahead, rows, 0, start);
         for (line, row) in lines.iter().zip(c) {
             for (value, stored) in line.iter().zip(row.get_mut(columns.clone()).unwrap_or_default()) {
                 *stored = *value;
@@ -103,13 +105,21 @@ impl Kernel {
     }
 
     #[inline]
-    fn whole_tile(self, a: Strided<'_>, b: &[Line], c: &mut [&mut [f32]], column: usize, start: Start<'_>) {
+    fn whole_tile(
+        self,
+        a: Strided<'_>,
+        b: &[Line],
+        ahead: &[Line],
+        c: &mut [&mut [f32]],
+        column: usize,
+        start: Start<'_>,
+    ) {
         assert!(a.holds(c.len(), b.len()), "a tile's left side is too short");
         assert!(c.iter().all(|row| row.len() >= column + LINE), "a tile's output is too short");
         match self {
             Self::Plain => plain::tile(a, b, c, column, start),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(avx2) => avx2.tile(a, b, c, column, start),
+            Self::Avx2(avx2) => avx2.tile(a, b, ahead, c, column, start),
         }
     }
 
