@@ -86,6 +86,18 @@ pub(crate) struct Weights<'file> {
 }
 
 impl Weights<'_> {
+    /// The matrix `name` of `rows` × `columns`, on `device`.
+    pub(crate) fn matrix_on(&self, name: &str, rows: usize, columns: usize, device: &Device) -> Result<Tensor> {
+        let values = self.values(name, &[rows, columns])?;
+        Tensor::from_vec(values, (rows, columns), device).map_err(|error| self.fault(name, error.to_string()))
+    }
+
+    /// The vector `name` of `length` values, on `device`.
+    pub(crate) fn vector_on(&self, name: &str, length: usize, device: &Device) -> Result<Tensor> {
+        let values = self.values(name, &[length])?;
+        Tensor::from_vec(values, length, device).map_err(|error| self.fault(name, error.to_string()))
+    }
+
     /// The values of the matrix `name` of `rows` × `columns`, row by row.
     pub(crate) fn matrix_values(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>> {
         self.values(name, &[rows, columns])
