@@ -5,7 +5,7 @@
     embed_peers.py report EMBED RESULT...               adds the results to embed.json and prints the table
 
 TEXTS is embed_texts.json: `documents`, the folder `model`, the number of `threads`, and perhaps `queries`. Every engine is
-first checked against reference vectors. It may then choose its batch size on a subset, is warmed up, and makes three passes
+first checked against reference vectors. It then chooses its batch size on a subset, is warmed up, and makes three passes
 over all documents, tokenising included; the best pass counts. Tokens are those of the texts, [CLS] and [SEP] included,
 padding not. Beside each pass stand the load and the processor time that other processes took meanwhile: a pass is clean
 where that is at most a twentieth of what the machine had.
@@ -24,8 +24,10 @@ import time
 PASSES = 3
 BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 ARRIVAL_BATCH = 32
-# Texts on which batch sizes are compared: enough for a padded batch of 64, in a second or two each.
-TUNING_TEXTS = 64
+# Batch sizes are compared on two runs of so many texts, the largest batch: a few seconds for each size.
+TUNING_RUN = max(BATCH_SIZES)
+# At which the two graphs are compared: they differ by a few hundredths at any size.
+GRAPH_BATCH = 8
 QUERIES = 300
 QUERY_TOKENS = 12
 MAX_TOKENS = 256
@@ -74,11 +76,13 @@ class Input:
         fail(f"the documents have no {QUERIES} pieces of {QUERY_TOKENS} tokens")
 
     def subset(self):
-        """Documents of all lengths, with their number of tokens."""
+        """Two runs of documents of neighbouring lengths, one shorter and one longer, with their number of tokens: batches
+        of them are padded as little as those of the whole, which a thin sample of all lengths would not be."""
         order = sorted(range(len(self.documents)), key=self.lengths.__getitem__)
-        chosen = order[:: max(1, len(order) // TUNING_TEXTS)]
+        middles = (len(order) // 4, len(order) * 3 // 4)
+        chosen = {index for middle in middles for index in order[max(0, middle - TUNING_RUN // 2) :][:TUNING_RUN]}
         # In order of arrival again, so that the engine has to sort as it would.
-        chosen.sort()
+        chosen = sorted(chosen)
         return [self.documents[index] for index in chosen], sum(self.lengths[index] for index in chosen)
 
 
@@ -248,11 +252,11 @@ def quantized(model):
 
 
 def fastest(engines, given):
-    """The fastest pair of graph and batch size, sorted by length."""
-    choices = [(name, size) for name in engines for size in BATCH_SIZES]
-    (name, size), speeds = best_choice(choices, lambda texts, choice: engines[choice[0]].embed(texts, choice[1], True), given)
-    print(f"  fastest: graph {name}, batches of {size}", file=sys.stderr)
-    return name, size, speeds
+    """The fastest graph and its fastest batch size, sorted by length, with the speeds of all that were tried."""
+    graph, by_graph = best_choice(engines, lambda texts, name: engines[name].embed(texts, GRAPH_BATCH, True), given)
+    size, by_size = best_choice(BATCH_SIZES, lambda texts, size: engines[graph].embed(texts, size, True), given)
+    print(f"  fastest: graph {graph}, batches of {size}", file=sys.stderr)
+    return graph, size, {"graphs": by_graph, "batches": by_size}
 
 
 def measure_onnxruntime(given):
@@ -402,7 +406,9 @@ def report(path, results):
             continue
         best = details[engine][part]["best"]
         if best["clean"] is False:
-            disturbed.append(name)
+            disturbed.append(f"the best pass of {name}")
+        if query and details[engine]["query"]["clean"] is False:
+            disturbed.append(f"the queries of {name}")
         speed = figures[f"{prefix}_tokens_per_s"]
         lines.append(
             (
@@ -424,7 +430,7 @@ def report(path, results):
     for engine, detail in details.items():
         print(f"{engine}: " + ", ".join(f"{package} {version}" for package, version in detail["versions"].items()))
     for name in disturbed:
-        print(f"NOT CLEAN: other processes ran during the best pass of {name}: measure again on a quiet machine")
+        print(f"NOT CLEAN: other processes ran during {name}: measure again on a quiet machine")
     print(f"results: {path}")
 
 
