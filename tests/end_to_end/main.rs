@@ -5,6 +5,7 @@ mod bad_input;
 mod cli;
 mod collections;
 mod documents;
+mod embedder;
 mod expect;
 mod lifecycle;
 mod protocol;

@@ -43,7 +43,18 @@ pub fn binary() -> PathBuf {
 
 /// The binary, with none of the settings of the caller's environment and killed when it is dropped.
 pub fn toller() -> tokio::process::Command {
-    let mut command = tokio::process::Command::new(binary());
+    isolated(binary())
+}
+
+/// The binary of the embedding worker, beside that of [`toller`] and started as that is.
+pub fn toller_embedder() -> tokio::process::Command {
+    let path = binary().with_file_name("toller-embedder");
+    assert!(path.is_file(), "there is no binary at {}: run \"make test\", which builds it first", path.display());
+    isolated(path)
+}
+
+fn isolated(binary: PathBuf) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(binary);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     for kept in ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"] {
         if let Some(value) = std::env::var_os(kept) {

@@ -11,5 +11,8 @@ pub mod server;
 /// The folder of a tiny BGE model: random weights, real tokenizer, loads in milliseconds.
 pub const TINY_MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tiny-bge");
 
+/// The folder of a tiny reranker: random weights, real tokenizer, reference scores.
+pub const TINY_RERANKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tiny-reranker-bert");
+
 /// Longest wait for anything that should take a moment. Reaching it is a failure, never a way to synchronise.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);

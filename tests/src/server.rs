@@ -1,4 +1,4 @@
-//! A `toller serve` process: started on a free port with a data folder of its own, and never alive after its test.
+//! A `toller serve` or `toller-embedder` process: started on a free port with a data folder of its own, and never alive after its test.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::client::Client;
-use crate::command::{Exit, run, toller};
+use crate::command::{Exit, run, toller, toller_embedder};
 use crate::metrics::Metrics;
 use crate::{PATIENCE, TINY_MODEL};
 
@@ -25,6 +25,7 @@ pub struct Settings {
     variables: BTreeMap<String, String>,
     file: Option<String>,
     folder: Arc<TempDir>,
+    is_embedder: bool,
 }
 
 impl Default for Settings {
@@ -37,14 +38,22 @@ impl Settings {
     /// A server with the tiny model on a free port, without metrics, on an empty data folder.
     pub fn new() -> Self {
         let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
-        let settings = Self { flags: BTreeMap::new(), variables: BTreeMap::new(), file: None, folder };
+        let settings =
+            Self { flags: BTreeMap::new(), variables: BTreeMap::new(), file: None, folder, is_embedder: false };
         let data = settings.data_dir().display().to_string();
         settings
             .set("server.listen", "127.0.0.1:0")
             .set("data.dir", &data)
             .set("embedding.model", TINY_MODEL)
             .set("embedding.threads", "1")
+            // Tests are about the model unless they are about the cache.
+            .set("embedding.cache_bytes", "0")
             .set("telemetry.metrics_listen", "off")
+    }
+
+    /// An embedding worker with the tiny model on a free port, without metrics.
+    pub fn embedder() -> Self {
+        Self { is_embedder: true, ..Self::new().unset("data.dir") }
     }
 
     /// Sets one setting by its flag; `key` is spelled as in the file.
@@ -61,7 +70,10 @@ impl Settings {
 
     /// A server without a model.
     pub fn without_model(self) -> Self {
-        self.unset("embedding.model").unset("embedding.threads").set("embedding.provider", "none")
+        self.unset("embedding.model")
+            .unset("embedding.threads")
+            .unset("embedding.cache_bytes")
+            .set("embedding.provider", "none")
     }
 
     /// Sets an environment variable.
@@ -92,8 +104,10 @@ impl Settings {
     }
 
     fn command(&self) -> Command {
-        let mut command = toller();
-        command.arg("serve");
+        let mut command = if self.is_embedder { toller_embedder() } else { toller() };
+        if !self.is_embedder {
+            command.arg("serve");
+        }
         if let Some(toml) = &self.file {
             std::fs::write(self.config_file(), toml).expect("the configuration file can be written");
             command.arg("--config").arg(self.config_file());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use toller_api::v1::collections_client::CollectionsClient;
 use toller_api::v1::documents_client::DocumentsClient;
+use toller_api::v1::embedder_client::EmbedderClient;
 use toller_api::v1::retrieval_client::RetrievalClient;
 use toller_api::v1::retrievers_client::RetrieversClient;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -150,6 +151,11 @@ impl Connection {
     /// Client of `toller.v1.Documents`.
     pub(crate) fn documents(&self) -> DocumentsClient<Service> {
         DocumentsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Client of `toller.v1.Embedder`.
+    pub(crate) fn embedder(&self) -> EmbedderClient<Service> {
+        EmbedderClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// Client of `toller.v1.Retrieval`.

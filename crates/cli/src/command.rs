@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::error::Outcome;
-use crate::{collections, documents, health, ingest, key, model, query, retrievers, serve, spans};
+use crate::{collections, documents, health, ingest, key, model, query, rerank, retrievers, serve, spans};
 
 /// Toller, a retrieval service: embeds texts, keeps documents, and answers queries over gRPC.
 #[derive(Debug, Parser)]
@@ -33,6 +33,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Ingest(Box<ingest::Args>),
     Query(Box<query::Args>),
+    Rerank(rerank::Args),
     Collections(collections::Args),
     Documents(documents::Args),
     Retrievers(retrievers::Args),
@@ -49,6 +50,7 @@ impl Toller {
             Command::Serve(args) => serve::run(*args),
             Command::Ingest(args) => ingest::run(*args),
             Command::Query(args) => query::run(*args),
+            Command::Rerank(args) => rerank::run(args),
             Command::Collections(args) => collections::run(args),
             Command::Documents(args) => documents::run(args),
             Command::Retrievers(args) => retrievers::run(args),

@@ -1,19 +1,21 @@
-//! `toller model`: models on this machine.
+//! `toller model`: models on this machine, and those that a server has loaded.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde::Serialize;
+use toller_api::v1;
 use toller_embedder::hub::Snapshot;
 use toller_embedder::{CachedModel, Hub, Repository};
 
+use crate::client::{ServerArgs, block_on};
 use crate::error::{Error, Outcome};
 use crate::output::Output;
 use crate::table;
 use crate::terminal::say;
 
-/// Fetch models from the hub, or list those that are here
+/// Fetch models from the hub, list those that are here, or those that a server has loaded
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Models come from a Hugging Face hub and live in its cache. HF_HOME and HF_HUB_CACHE say where the cache is, HF_ENDPOINT
@@ -40,6 +42,14 @@ Examples:
         /// Print repository, revision and folder as one JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// List the models that a server has loaded, with what they do
+    Loaded {
+        /// Print all fields as one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArgs,
     },
     /// List the models in the cache, with size, revision and folder
     List {
@@ -90,6 +100,7 @@ impl From<CachedModel> for Listed {
 pub(crate) fn run(args: Args) -> Outcome {
     match args.command {
         Command::Pull { repository, revision, json } => pull(&repository, revision.as_deref(), json),
+        Command::Loaded { json, server } => loaded(&server, json),
         Command::List { json } => list(json),
     }
 }
@@ -109,6 +120,74 @@ fn pull(repository: &str, revision: Option<&str>, json: bool) -> Outcome {
     } else {
         say(format_args!("{} at {}", snapshot.repository, snapshot.revision));
         output.line(snapshot.folder.display())?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `loaded --json` prints.
+#[derive(Debug, Serialize)]
+struct LoadedList {
+    models: Vec<Loaded>,
+}
+
+#[derive(Debug, Serialize)]
+struct Loaded {
+    name: String,
+    kind: &'static str,
+    is_default: bool,
+    provider: Option<String>,
+    model: Option<String>,
+    revision: Option<String>,
+    dimension: Option<u32>,
+    max_tokens: Option<u32>,
+}
+
+impl From<v1::Model> for Loaded {
+    fn from(model: v1::Model) -> Self {
+        let kind = match model.kind() {
+            v1::ModelKind::Unspecified | v1::ModelKind::Embedding => "embedding",
+            v1::ModelKind::Reranker => "reranker",
+        };
+        let fingerprint = model.fingerprint;
+        let text = |of: fn(&v1::Fingerprint) -> &String| fingerprint.as_ref().map(of).cloned();
+        Self {
+            kind,
+            is_default: model.is_default,
+            provider: text(|fingerprint| &fingerprint.provider),
+            model: text(|fingerprint| &fingerprint.model),
+            revision: text(|fingerprint| &fingerprint.revision),
+            dimension: fingerprint.as_ref().map(|fingerprint| fingerprint.dimension),
+            max_tokens: model.max_tokens,
+            name: model.name,
+        }
+    }
+}
+
+fn loaded(server: &ServerArgs, json: bool) -> Outcome {
+    let models = block_on(async {
+        let request = v1::ListModelsRequest {};
+        Ok(server.connect().await?.embedder().list_models(request).await?.into_inner().models)
+    })?;
+    let models: Vec<Loaded> = models.into_iter().map(Loaded::from).collect();
+    let mut output = Output::new();
+    if json {
+        output.json(&LoadedList { models })?;
+    } else if models.is_empty() {
+        say("the server has no models");
+    } else {
+        let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let rows = models.into_iter().map(|model| {
+            let default = if model.is_default { "default" } else { "" };
+            vec![
+                model.name,
+                model.kind.to_owned(),
+                default.to_owned(),
+                number(model.dimension),
+                number(model.max_tokens),
+            ]
+        });
+        output.line(table::plain(&["model", "kind", "", "dimension", "max tokens"], rows.collect(), output.look))?;
     }
     output.flush()?;
     Ok(ExitCode::SUCCESS)

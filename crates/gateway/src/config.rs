@@ -20,7 +20,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 use toller_core::{Role, Tenant};
 
-pub use models::{EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig};
+pub use models::{Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig};
 pub use program::Program;
 pub use settings::{SETTINGS, Setting};
 pub use variables::unknown_variables;
@@ -396,6 +396,7 @@ mod tests {
             in_file("[embedding]\nthreads = 1000000", &["embedding.threads must be 0 to", "got 1000000"]),
             in_file("[embedding]\nworkers = 0", &["embedding.workers must be 1 to", "got 0", "toller.toml"]),
             in_file("[embedding]\nthreads = 1\nworkers = 2", &["embedding.workers must be 1 to 1", "got 2"]),
+            in_file("[embedding]\ndevice = \"tpu\"", &["embedding.device must be cpu or cuda or metal, got \"tpu\""]),
             in_file("[embedding]\nbatch_tokens = 15", &["embedding.batch_tokens must be 16 to 1048576, got 15"]),
             in_file("[embedding]\nprovider = \"none\"\nworkers = 1", &["embedding.workers", "none is configured"]),
             in_file("[embedding]\nprovider = \"none\"\ncache_bytes = 1", &["embedding.cache_bytes", "leave it out"]),
@@ -423,7 +424,7 @@ mod tests {
             in_file("[embedding]\nprovider = \"none\"\nmodel = \"a/b\"", &["embedding.model", "\"candle\" only"]),
             in_file(
                 "[embedding]\nprovider = \"toller\"\naddress = \"notaurl\"",
-                &["embedding.address must be a URL such as http://embedder:7700, got \"notaurl\""],
+                &["embedding.address cannot be used", "\"notaurl\"", "dns://embedder:7700", "toller.toml"],
             ),
             in_file(
                 "[limits]\nmax_deadline_ms = 1000",

@@ -2,7 +2,6 @@
 //! its models.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use toller_api::v1;
@@ -16,7 +15,7 @@ use crate::limits::Limits;
 use crate::model::LoadedModels;
 use crate::queue_report::QueueReport;
 use crate::services::EmbedderService;
-use crate::watchdog::{Pace, Pulse, watch};
+use crate::watchdog::{Pace, watch};
 
 /// Methods that wait in the queue of the models for documents.
 pub(crate) const BULK_METHODS: [&str; 3] =
@@ -72,13 +71,11 @@ pub(crate) fn watched(
     loaded: LoadedModels,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let watchdog =
-        loaded.local.map(|local| tokio::spawn(watch(local as Arc<dyn Pulse>, server.health(), Pace::default())));
+    let LoadedModels { watched, .. } = loaded;
+    let watchdog = tokio::spawn(watch(watched, server.health(), Pace::default()));
     // The watchdog ends before the drain begins, so that it never says SERVING to a server that stops.
     async move {
         shutdown.await;
-        if let Some(watchdog) = watchdog {
-            watchdog.abort();
-        }
+        watchdog.abort();
     }
 }

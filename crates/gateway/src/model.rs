@@ -4,54 +4,48 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use toller_core::{Embeddings, Models, Result};
-use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Repository, Source};
-use toller_providers::{PoolConfig, PooledEmbeddings, WorkerPool};
-use toller_telemetry::traced::TracedEmbeddings;
+use toller_core::{Embeddings, Models, Reranker, Result};
+use toller_embedder::{EmbedderConfig, Engine, Model, Overrides, Repository, RerankModel, RerankOverrides, Source};
+use toller_providers::{CachedEmbeddings, EmbeddingCache, PoolConfig, Reachable, WorkerPool};
+use toller_telemetry::traced::{TracedEmbeddings, TracedReranker};
 
-use crate::config::{Config, EmbeddingConfig, EmbeddingProvider, NamedModelConfig};
+use crate::config::{Config, Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig};
 use crate::error::GatewayError;
 use crate::queue_report::QueuedTokens;
-use crate::watchdog::Pulse;
+use crate::watchdog::{Pulse, Watched};
 
-/// How long a gateway waits for another Toller that is still loading its model.
+/// How long a gateway waits for workers that are still loading their models.
 const REMOTE_START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All models, and what those in this process stand on, for its health.
+/// All models, and what they stand on.
 #[derive(Default)]
 pub(crate) struct LoadedModels {
     pub(crate) models: Models,
-    pub(crate) local: Option<Arc<LocalModels>>,
+    /// What health follows.
+    pub(crate) watched: Vec<Watched>,
+    engine: Option<Arc<Engine>>,
 }
 
 impl LoadedModels {
     /// How many tokens wait in this process.
     pub(crate) fn queued_tokens(&self) -> QueuedTokens {
-        let local = self.local.clone();
-        Arc::new(move || local.as_ref().map_or(0, |local| local.queued_tokens()))
-    }
-}
-
-/// The models in this process.
-pub(crate) struct LocalModels(Vec<Arc<LocalEmbeddings>>);
-
-impl LocalModels {
-    pub(crate) fn new(models: Vec<Arc<LocalEmbeddings>>) -> Self {
-        Self(models)
-    }
-
-    fn queued_tokens(&self) -> usize {
-        self.0.iter().map(|model| model.waiting_tokens()).sum()
+        let engine = self.engine.clone();
+        Arc::new(move || engine.as_ref().map_or(0, |engine| engine.queued_tokens()))
     }
 }
 
 #[async_trait]
-impl Pulse for LocalModels {
+impl Pulse for Engine {
     async fn check_alive(&self, patience: Duration) -> Result<()> {
-        for model in &self.0 {
-            model.check_alive(patience).await?;
-        }
-        Ok(())
+        Self::check_alive(self, patience).await
+    }
+}
+
+#[async_trait]
+impl Pulse for WorkerPool {
+    /// Asks nobody: the pool probes its workers itself.
+    async fn check_alive(&self, _: Duration) -> Result<()> {
+        self.reach().await
     }
 }
 
@@ -60,63 +54,158 @@ impl Pulse for LocalModels {
 /// # Errors
 /// Why a model cannot be had, and the way out.
 pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> {
-    let embedding = &config.embedding;
-    let mut loaded = LoadedModels::default();
-    let mut local = Vec::new();
-    match embedding.provider {
+    let mut loader = Loader::new(config)?;
+    match config.embedding.provider {
         EmbeddingProvider::None => {}
         EmbeddingProvider::Candle => {
-            let model = load_local("embedding", ModelSpec::of_default(embedding), embedding).await?;
-            let name = model.fingerprint().model.clone();
-            loaded
-                .models
-                .embeddings
-                .add_default(&name, traced(Arc::clone(&model) as _))
-                .map_err(named("embedding.model"))?;
-            local.push(model);
+            let spec = ModelSpec::of_default(&config.embedding);
+            loader.load_embeddings("embedding", None, spec).await?;
         }
-        EmbeddingProvider::Toller => {
-            let address = embedding.address.as_deref().unwrap_or_default();
-            let pool = PoolConfig::builder(address.parse()?)
-                .api_key(embedding.api_key.clone())
-                .start_timeout(REMOTE_START_TIMEOUT)
-                .max_message_bytes(config.limits.max_message_bytes)
-                .build()?;
-            let pool = WorkerPool::start(pool).await?;
-            // Without one, requests that name no model are told so.
-            if let Some(default) = pool.embeddings().into_iter().find(PooledEmbeddings::is_default) {
-                let name = default.name().to_owned();
-                loaded
-                    .models
-                    .embeddings
-                    .add_default(&name, traced(Arc::new(default)))
-                    .map_err(named("embedding.address"))?;
-            }
-        }
+        EmbeddingProvider::Toller => loader.connect_pool(config).await?,
     }
-    for (index, entry) in embedding.models.iter().enumerate() {
-        let key = format!("embedding.models[{index}]");
-        let model = load_local(&key, ModelSpec::of_entry(entry), embedding).await?;
-        loaded
-            .models
-            .embeddings
-            .add(&entry.name, traced(Arc::clone(&model) as _))
-            .map_err(named(&format!("{key}.name")))?;
-        local.push(model);
+    for (index, entry) in config.embedding.models.iter().enumerate() {
+        let spec = ModelSpec::of_entry(entry, config.embedding.device);
+        loader.load_embeddings(&format!("embedding.models[{index}]"), Some(&entry.name), spec).await?;
     }
-    if !local.is_empty() {
-        loaded.local = Some(Arc::new(LocalModels::new(local)));
+    let rerank = &config.rerank;
+    let of = |model: &str, revision: &Option<String>, max_tokens: Option<u32>| RerankSpec {
+        model: model.to_owned(),
+        revision: revision.clone(),
+        overrides: RerankOverrides {
+            max_tokens: max_tokens.map(|tokens| tokens as usize),
+            device: config.embedding.device.into(),
+            ..RerankOverrides::default()
+        },
+    };
+    if let Some(model) = &rerank.model {
+        loader.load_reranker("rerank", None, of(model, &rerank.revision, rerank.max_tokens)).await?;
     }
-    Ok(loaded)
+    for (index, entry) in rerank.models.iter().enumerate() {
+        let spec = of(&entry.model, &entry.revision, entry.max_tokens);
+        loader.load_reranker(&format!("rerank.models[{index}]"), Some(&entry.name), spec).await?;
+    }
+    loader.take_rerankers_of_pool()?;
+    Ok(loader.loaded)
 }
 
-fn traced(model: Arc<dyn Embeddings>) -> Arc<dyn Embeddings> {
-    Arc::new(TracedEmbeddings::new(model))
+/// Collects models.
+struct Loader {
+    loaded: LoadedModels,
+    /// One for all models; none keeps nothing.
+    cache: Option<Arc<EmbeddingCache>>,
+    pool: Option<WorkerPool>,
+}
+
+impl Loader {
+    /// With threads for models in this process, where there are any.
+    fn new(config: &Config) -> Result<Self, GatewayError> {
+        let embedding = &config.embedding;
+        let mut loaded = LoadedModels::default();
+        if embedding.has_local_model() || config.rerank.has_model() {
+            let engine = engine_config(embedding).and_then(Engine::start);
+            let engine = engine.map_err(|fault| name_setting("embedding", fault))?;
+            loaded.watched.push(Watched { pulse: Arc::clone(&engine) as _, whole_server: true });
+            loaded.engine = Some(engine);
+        }
+        let cache = (embedding.cache_bytes > 0).then(|| Arc::new(EmbeddingCache::new(embedding.cache_bytes)));
+        Ok(Self { loaded, cache, pool: None })
+    }
+
+    fn engine(&self) -> Result<&Arc<Engine>, GatewayError> {
+        let missing = || GatewayError::Internal("a model in this process has no threads".to_owned());
+        self.loaded.engine.as_ref().ok_or_else(missing)
+    }
+
+    /// The model as everybody uses it. The cache is outside of spans and metrics, which count what is embedded.
+    fn decorated(&self, model: Arc<dyn Embeddings>) -> Arc<dyn Embeddings> {
+        let traced: Arc<dyn Embeddings> = Arc::new(TracedEmbeddings::new(model));
+        match &self.cache {
+            Some(cache) => Arc::new(CachedEmbeddings::new(traced, Arc::clone(cache))),
+            None => traced,
+        }
+    }
+
+    /// Loads a model under `name`, or as the default one under its own name, and has it embed a text, so that the first
+    /// request finds weights in memory.
+    async fn load_embeddings(&mut self, key: &str, name: Option<&str>, spec: ModelSpec) -> Result<(), GatewayError> {
+        let model = blocking(key, move || spec.load()).await?;
+        let local = self.engine()?.embeddings(model);
+        local.warm_up().await.map_err(|fault| first_pass(key, &fault))?;
+        let own_name = local.fingerprint().model.clone();
+        let model = self.decorated(Arc::new(local));
+        let embeddings = &mut self.loaded.models.embeddings;
+        match name {
+            None => embeddings.add_default(&own_name, model).map_err(named(format!("{key}.model"))),
+            Some(name) => embeddings.add(name, model).map_err(named(format!("{key}.name"))),
+        }
+    }
+
+    /// As [`Self::load_embeddings`], for a reranker.
+    async fn load_reranker(&mut self, key: &str, name: Option<&str>, spec: RerankSpec) -> Result<(), GatewayError> {
+        let model = blocking(key, move || spec.load()).await?;
+        let local = self.engine()?.reranker(model);
+        local.warm_up().await.map_err(|fault| first_pass(key, &fault))?;
+        let own_name = local.model().to_owned();
+        let model = Arc::new(TracedReranker::new(Arc::new(local)));
+        let rerankers = &mut self.loaded.models.rerankers;
+        match name {
+            None => rerankers.add_default(&own_name, model).map_err(named(format!("{key}.model"))),
+            Some(name) => rerankers.add(name, model).map_err(named(format!("{key}.name"))),
+        }
+    }
+
+    /// Connects to the workers and takes their embedding models.
+    async fn connect_pool(&mut self, config: &Config) -> Result<(), GatewayError> {
+        let address = config.embedding.address.as_deref().unwrap_or_default();
+        let pool = PoolConfig::builder(address.parse()?)
+            .api_key(config.embedding.api_key.clone())
+            .start_timeout(REMOTE_START_TIMEOUT)
+            .max_message_bytes(config.limits.max_message_bytes)
+            .build()?;
+        let pool = WorkerPool::start(pool).await?;
+        for model in pool.embeddings() {
+            let (name, is_default) = (model.name().to_owned(), model.is_default());
+            let model = self.decorated(Arc::new(model));
+            let embeddings = &mut self.loaded.models.embeddings;
+            let added = if is_default { embeddings.add_default(&name, model) } else { embeddings.add(&name, model) };
+            added.map_err(named("embedding.address".to_owned()))?;
+        }
+        // Without workers everything but texts goes on, and a restart would help nobody.
+        self.loaded.watched.push(Watched { pulse: Arc::new(pool.clone()), whole_server: false });
+        self.pool = Some(pool);
+        Ok(())
+    }
+
+    /// Takes the rerankers of the workers, after those of this process: one here is the default where there is one.
+    fn take_rerankers_of_pool(&mut self) -> Result<(), GatewayError> {
+        let rerankers = &mut self.loaded.models.rerankers;
+        for model in self.pool.iter().flat_map(WorkerPool::rerankers) {
+            let (name, is_default) = (model.model().to_owned(), model.is_default() && rerankers.get(None).is_none());
+            let model = Arc::new(TracedReranker::new(Arc::new(model)));
+            let added = if is_default { rerankers.add_default(&name, model) } else { rerankers.add(&name, model) };
+            added.map_err(named("embedding.address".to_owned()))?;
+        }
+        Ok(())
+    }
+}
+
+fn first_pass(key: &str, fault: &toller_core::Error) -> GatewayError {
+    GatewayError::Internal(format!("the first forward pass of {key} failed: {fault}"))
+}
+
+/// Reading and packing weights is blocking work.
+async fn blocking<T: Send + 'static>(
+    key: &str,
+    load: impl FnOnce() -> toller_embedder::Result<T> + Send + 'static,
+) -> Result<T, GatewayError> {
+    tokio::task::spawn_blocking(load)
+        .await
+        .map_err(|fault| GatewayError::Internal(format!("loading the model of {key}: {fault}")))?
+        .map_err(|fault| name_setting(key, fault))
 }
 
 /// The error about the setting `key`.
-fn named(key: &str) -> impl FnOnce(String) -> GatewayError {
-    let key = key.to_owned();
+fn named(key: String) -> impl FnOnce(String) -> GatewayError {
     move |problem| GatewayError::Setting { key, problem }
 }
 
@@ -134,6 +223,7 @@ impl ModelSpec {
             revision: embedding.revision.clone(),
             overrides: Overrides {
                 name: None,
+                device: embedding.device.into(),
                 pooling: embedding.pooling,
                 normalize: embedding.normalize,
                 max_tokens: embedding.max_tokens.map(|tokens| tokens as usize),
@@ -143,12 +233,13 @@ impl ModelSpec {
         }
     }
 
-    fn of_entry(entry: &NamedModelConfig) -> Self {
+    fn of_entry(entry: &NamedModelConfig, device: Device) -> Self {
         Self {
             model: entry.model.clone(),
             revision: entry.revision.clone(),
             overrides: Overrides {
                 name: None,
+                device: device.into(),
                 pooling: entry.pooling,
                 normalize: entry.normalize,
                 max_tokens: entry.max_tokens.map(|tokens| tokens as usize),
@@ -160,6 +251,19 @@ impl ModelSpec {
 
     fn load(&self) -> toller_embedder::Result<Model> {
         Model::load(&source(&self.model, self.revision.as_deref())?, &self.overrides)
+    }
+}
+
+/// What a reranker in this process is loaded from, and what overrides its own files.
+struct RerankSpec {
+    model: String,
+    revision: Option<String>,
+    overrides: RerankOverrides,
+}
+
+impl RerankSpec {
+    fn load(&self) -> toller_embedder::Result<RerankModel> {
+        RerankModel::load(&source(&self.model, self.revision.as_deref())?, &self.overrides)
     }
 }
 
@@ -177,7 +281,7 @@ fn name_setting(key: &str, fault: toller_embedder::Error) -> GatewayError {
             GatewayError::Setting { key: format!("{key}.max_tokens"), problem }
         }
         toller_embedder::Error::Invalid {
-            field: field @ ("workers" | "threads_per_worker" | "queue_tokens" | "batch_tokens"),
+            field: field @ ("workers" | "threads_per_worker" | "queue_tokens" | "batch_tokens" | "device"),
             problem,
         } => {
             let field = if field == "threads_per_worker" { "threads" } else { field };
@@ -185,25 +289,6 @@ fn name_setting(key: &str, fault: toller_embedder::Error) -> GatewayError {
         }
         other => GatewayError::Model(other),
     }
-}
-
-/// Loads a model and has it embed a text, so that the first request finds threads started and weights in memory.
-async fn load_local(
-    key: &str,
-    spec: ModelSpec,
-    embedding: &EmbeddingConfig,
-) -> Result<Arc<LocalEmbeddings>, GatewayError> {
-    let config = engine_config(embedding).map_err(|fault| name_setting(key, fault))?;
-    // Reading and packing weights is blocking work.
-    let local = tokio::task::spawn_blocking(move || LocalEmbeddings::start(spec.load()?, config)).await;
-    let local = local
-        .map_err(|fault| GatewayError::Internal(format!("loading the model: {fault}")))?
-        .map_err(|fault| name_setting(key, fault))?;
-    local
-        .warm_up()
-        .await
-        .map_err(|fault| GatewayError::Internal(format!("the first forward pass of {key} failed: {fault}")))?;
-    Ok(Arc::new(local))
 }
 
 fn engine_config(embedding: &EmbeddingConfig) -> toller_embedder::Result<EmbedderConfig> {

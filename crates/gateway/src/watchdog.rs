@@ -1,4 +1,4 @@
-//! Health that follows the models: a real forward pass of each, again and again.
+//! Health that follows the models: a real forward pass of each in this process, and the workers of a pool, again and again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +8,25 @@ use toller_core::Result;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-/// What answers NOT_SERVING while a model is stuck: the embedder, and the server as a whole, so that load balancers turn
-/// to another one.
-const FOLLOWERS: [&str; 2] = ["toller.v1.Embedder", ""];
+/// What answers NOT_SERVING while any model does not answer.
+const EMBEDDER: &str = "toller.v1.Embedder";
 
-/// Something that can be asked for a forward pass.
+/// The server as a whole: NOT_SERVING while a model in this process is stuck, so that load balancers turn to another one and
+/// whoever started it starts it again.
+const WHOLE_SERVER: &str = "";
+
+/// Something that can be asked whether it works.
 #[async_trait]
 pub(crate) trait Pulse: Send + Sync {
-    /// Does a real forward pass come back within `patience`?
+    /// Does it show that it works within `patience`?
     async fn check_alive(&self, patience: Duration) -> Result<()>;
+}
+
+/// What a watchdog looks at.
+pub(crate) struct Watched {
+    pub(crate) pulse: Arc<dyn Pulse>,
+    /// Does the server as a whole stand and fall with it?
+    pub(crate) whole_server: bool,
 }
 
 /// How often a watchdog looks, and how long it waits.
@@ -35,23 +45,30 @@ impl Default for Pace {
 }
 
 /// Watches until it is dropped with its task.
-pub(crate) async fn watch(models: Arc<dyn Pulse>, health: HealthReporter, pace: Pace) {
-    let mut alive = true;
+pub(crate) async fn watch(watched: Vec<Watched>, health: HealthReporter, pace: Pace) {
+    let mut alive = vec![true; watched.len()];
     loop {
         tokio::time::sleep(pace.interval).await;
-        let was_alive = alive;
-        let checked = models.check_alive(pace.patience).await;
-        alive = checked.is_ok();
-        if alive == was_alive {
-            continue;
+        let mut has_changed = false;
+        for (Watched { pulse, .. }, is_alive) in watched.iter().zip(&mut alive) {
+            let checked = pulse.check_alive(pace.patience).await;
+            if checked.is_ok() == *is_alive {
+                continue;
+            }
+            has_changed = true;
+            *is_alive = checked.is_ok();
+            match checked {
+                Ok(()) => tracing::info!("the models work again"),
+                Err(fault) => tracing::error!(%fault, "models do not answer; health says NOT_SERVING"),
+            }
         }
-        match checked {
-            Ok(()) => tracing::info!("the models work again"),
-            Err(fault) => tracing::error!(%fault, "a model is stuck; health says NOT_SERVING"),
-        }
-        let status = if alive { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for service in FOLLOWERS {
-            health.set_service_status(service, status).await;
+        if has_changed {
+            let embedder = alive.iter().all(|is_alive| *is_alive);
+            let server = watched.iter().zip(&alive).all(|(watched, is_alive)| *is_alive || !watched.whole_server);
+            for (service, is_alive) in [(EMBEDDER, embedder), (WHOLE_SERVER, server)] {
+                let status = if is_alive { ServingStatus::Serving } else { ServingStatus::NotServing };
+                health.set_service_status(service, status).await;
+            }
         }
     }
 }
@@ -62,16 +79,13 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
 
-    use toller_core::Fingerprint;
-    use toller_embedder::{
-        Checkpoint, EmbedderConfig, EncodeError, Encoder, LocalEmbeddings, Model, Sequence, Tokenizer,
-    };
+    use toller_core::{Error, Fingerprint};
+    use toller_embedder::{Checkpoint, EmbedderConfig, EncodeError, Encoder, Engine, Model, Sequence, Tokenizer};
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_server::Health;
     use tonic_health::server::HealthService;
 
     use super::*;
-    use crate::model::LocalModels;
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -91,12 +105,20 @@ mod tests {
         }
     }
 
-    fn model(hangs: &Arc<AtomicBool>) -> Arc<LocalEmbeddings> {
+    fn model(hangs: &Arc<AtomicBool>) -> Model {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tiny-bge/tokenizer.json");
         let tokenizer = Tokenizer::read(Path::new(path), 512, 12_000, true).unwrap();
-        let model = Model::from_parts(tokenizer, Arc::new(Hanging(Arc::clone(hangs))), Fingerprint::client(1));
-        let config = EmbedderConfig::builder().processors(1).build().unwrap();
-        Arc::new(LocalEmbeddings::start(model, config).unwrap())
+        Model::from_parts(tokenizer, Arc::new(Hanging(Arc::clone(hangs))), Fingerprint::client(1))
+    }
+
+    /// A pool whose workers come and go.
+    struct Workers(Arc<AtomicBool>);
+
+    #[async_trait]
+    impl Pulse for Workers {
+        async fn check_alive(&self, _: Duration) -> Result<()> {
+            if self.0.load(Ordering::Relaxed) { Err(Error::Unavailable("gone".to_owned())) } else { Ok(()) }
+        }
     }
 
     /// As the health protocol has it.
@@ -108,39 +130,68 @@ mod tests {
         }
     }
 
+    /// A watched server with the services of a gateway.
+    struct World {
+        health: HealthService,
+        watchdog: tokio::task::JoinHandle<()>,
+    }
+
+    impl World {
+        async fn new(watched: Vec<Watched>) -> Self {
+            let (reporter, _) = tonic_health::server::health_reporter();
+            let health = HealthService::from_health_reporter(reporter.clone());
+            for service in [EMBEDDER, WHOLE_SERVER, "toller.v1.Retrieval"] {
+                reporter.set_service_status(service, ServingStatus::Serving).await;
+            }
+            let pace = Pace { interval: Duration::from_millis(5), patience: Duration::from_millis(50) };
+            Self { health, watchdog: tokio::spawn(watch(watched, reporter, pace)) }
+        }
+
+        async fn status(&self, service: &str) -> i32 {
+            let request = HealthCheckRequest { service: service.to_owned() };
+            self.health.check(tonic::Request::new(request)).await.unwrap().into_inner().status
+        }
+
+        async fn becomes(&self, service: &str, wanted: ServingStatus) {
+            let give_up = Instant::now() + PATIENCE;
+            while self.status(service).await != number(wanted) {
+                assert!(Instant::now() < give_up, "{service:?} never became {wanted:?}");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+
+    impl Drop for World {
+        fn drop(&mut self) {
+            self.watchdog.abort();
+        }
+    }
+
     #[tokio::test]
     async fn health_follows_a_model_that_hangs_and_works_again() {
         let (well, hangs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let models = Arc::new(LocalModels::new(vec![model(&well), model(&hangs)]));
-        let (reporter, _) = tonic_health::server::health_reporter();
-        let health = HealthService::from_health_reporter(reporter.clone());
-        for service in [FOLLOWERS[0], FOLLOWERS[1], "toller.v1.Retrieval"] {
-            reporter.set_service_status(service, ServingStatus::Serving).await;
+        let engine = Engine::start(EmbedderConfig::builder().processors(1).build().unwrap()).unwrap();
+        let _models = [engine.embeddings(model(&well)), engine.embeddings(model(&hangs))];
+        let world = World::new(vec![Watched { pulse: engine, whole_server: true }]).await;
+        for (hanging, expected) in
+            [(true, ServingStatus::NotServing), (false, ServingStatus::Serving), (true, ServingStatus::NotServing)]
+        {
+            hangs.store(hanging, Ordering::Relaxed);
+            world.becomes(EMBEDDER, expected).await;
+            world.becomes(WHOLE_SERVER, expected).await;
+            assert_eq!(world.status("toller.v1.Retrieval").await, number(ServingStatus::Serving), "needs no model");
         }
-        let becomes = async |wanted: ServingStatus| {
-            let give_up = Instant::now() + PATIENCE;
-            for service in FOLLOWERS {
-                loop {
-                    let request = HealthCheckRequest { service: service.to_owned() };
-                    let found = health.check(tonic::Request::new(request)).await.unwrap().into_inner().status;
-                    if found == number(wanted) {
-                        break;
-                    }
-                    assert!(Instant::now() < give_up, "{service:?} never became {wanted:?}");
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            }
-        };
-        let pace = Pace { interval: Duration::from_millis(5), patience: Duration::from_millis(50) };
-        let watchdog = tokio::spawn(watch(models, reporter, pace));
-        becomes(ServingStatus::Serving).await;
-        hangs.store(true, Ordering::Relaxed);
-        becomes(ServingStatus::NotServing).await;
-        let request = HealthCheckRequest { service: "toller.v1.Retrieval".to_owned() };
-        let other = health.check(tonic::Request::new(request)).await.unwrap().into_inner().status;
-        assert_eq!(other, number(ServingStatus::Serving), "services that need no model go on");
         hangs.store(false, Ordering::Relaxed);
-        becomes(ServingStatus::Serving).await;
-        watchdog.abort();
+    }
+
+    #[tokio::test]
+    async fn without_workers_the_rest_of_a_gateway_goes_on() {
+        let gone = Arc::new(AtomicBool::new(true));
+        let world =
+            World::new(vec![Watched { pulse: Arc::new(Workers(Arc::clone(&gone))), whole_server: false }]).await;
+        world.becomes(EMBEDDER, ServingStatus::NotServing).await;
+        assert_eq!(world.status(WHOLE_SERVER).await, number(ServingStatus::Serving));
+        gone.store(false, Ordering::Relaxed);
+        world.becomes(EMBEDDER, ServingStatus::Serving).await;
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use toller_core::name::check_name;
 use toller_embedder::{Source, cpu};
+use toller_providers::WorkerAddresses;
 use toller_serving::auth::ApiKeys;
-use tonic::transport::Uri;
 
 use super::{
     Config, ConfigError, EmbeddingConfig, EmbeddingProvider, LimitsConfig, NamedModelConfig, NamedRerankerConfig,
@@ -36,8 +36,8 @@ const CANDLE_ONLY: [&str; 7] = [
 ];
 
 /// Settings that any model in this process reads, and nothing else.
-const LOCAL_ONLY: [&str; 4] =
-    ["embedding.workers", "embedding.threads", "embedding.queue_tokens", "embedding.batch_tokens"];
+const LOCAL_ONLY: [&str; 5] =
+    ["embedding.device", "embedding.workers", "embedding.threads", "embedding.queue_tokens", "embedding.batch_tokens"];
 
 /// Checks everything; the first fault is the error.
 pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) -> Result<(), ConfigError> {
@@ -280,12 +280,7 @@ fn check_address(address: Option<&str>) -> Result<(), String> {
     let Some(address) = address else {
         return Err("must be given with embedding.provider = \"toller\", such as \"http://embedder:7700\"".to_owned());
     };
-    let parsed: Option<Uri> = address.parse().ok();
-    match parsed.as_ref().and_then(Uri::scheme_str) {
-        Some("http") => Ok(()),
-        Some("https") => Err(format!("must be an http:// URL, since TLS is not built in, got {address:?}")),
-        _ => Err(format!("must be a URL such as http://embedder:7700, got {address:?}")),
-    }
+    address.parse::<WorkerAddresses>().map(drop).map_err(|fault| format!("cannot be used: {fault}"))
 }
 
 /// A level, or pairs of target and level. A word alone, which the log filter would take for a target, is most often a

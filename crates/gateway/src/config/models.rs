@@ -17,6 +17,28 @@ pub enum EmbeddingProvider {
     None,
 }
 
+/// What computes the models in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Device {
+    /// The processor.
+    Cpu,
+    /// The first NVIDIA card.
+    Cuda,
+    /// Apple's graphics processor.
+    Metal,
+}
+
+impl From<Device> for toller_embedder::Device {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Cpu => Self::Cpu,
+            Device::Cuda => Self::Cuda,
+            Device::Metal => Self::Metal,
+        }
+    }
+}
+
 /// Section `embedding`.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -37,6 +59,8 @@ pub struct EmbeddingConfig {
     pub normalize: Option<bool>,
     /// Most tokens of a text, special tokens included, instead of the model's own.
     pub max_tokens: Option<u32>,
+    /// What computes all models in this process.
+    pub device: Device,
     /// Batches that run at the same time.
     pub workers: usize,
     /// Threads of all workers together; 0 is the CPU quota.
@@ -66,6 +90,7 @@ impl Default for EmbeddingConfig {
             pooling: None,
             normalize: None,
             max_tokens: None,
+            device: Device::Cpu,
             workers: 1,
             threads: 0,
             queue_tokens: 262_144,

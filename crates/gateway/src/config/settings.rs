@@ -60,7 +60,7 @@ pub static SETTINGS: &[Setting] = &[
         "embedding.provider",
         "candle",
         "NAME",
-        "Who computes vectors: candle (a model in this process), toller (another Toller's Embedder service) or none",
+        "Who computes vectors: candle (a model in this process), toller (embedding workers, or another Toller) or none",
     ),
     text(
         "embedding.model",
@@ -83,6 +83,12 @@ pub static SETTINGS: &[Setting] = &[
         "",
         "Most tokens of a text, special tokens included, instead of the model's own limit",
     ),
+    text(
+        "embedding.device",
+        "cpu",
+        "NAME",
+        "What computes all models in this process: cpu, or cuda or metal in a program that was built with them",
+    ),
     integer("embedding.workers", "1", "Batches that run at the same time; they share the threads"),
     integer("embedding.threads", "0", "Threads of all models and workers together; 0 is the CPU quota"),
     integer(
@@ -96,8 +102,13 @@ pub static SETTINGS: &[Setting] = &[
         "67108864",
         "Most bytes of vectors that are kept to be given again without a forward pass; 0 keeps none",
     ),
-    text("embedding.address", "", "URL", "Address of the other Toller, for provider toller"),
-    text("embedding.api_key", "", "KEY", "API key for the other Toller"),
+    text(
+        "embedding.address",
+        "",
+        "URL",
+        "Workers, for provider toller: http://host:port, several with commas, or dns://name:port for all addresses of a name",
+    ),
+    text("embedding.api_key", "", "KEY", "API key for the workers"),
     text("rerank.model", "", "MODEL", "The default reranker: a hub repository or a folder; without it there is none"),
     text("rerank.revision", "", "REV", "Commit, tag or branch of the reranker's hub repository"),
     integer(

@@ -1,0 +1,7 @@
+//! The `toller-embedder` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    toller_cli::toller_embedder()
+}
