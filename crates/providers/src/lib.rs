@@ -1,18 +1,25 @@
 //! Embeddings that call out to another service, behind the same traits as the model in process. No candle here.
 //!
 //! [`pool`] spreads calls over the `Embedder` services of other Tollers, so that gateways without a model can share workers;
-//! [`cached`] keeps the answers of any embeddings.
+//! [`openai`] asks services that speak OpenAI's protocol, and [`tei`] text-embeddings-inference; [`cached`] keeps the answers of
+//! any embeddings.
 
+mod budget;
 pub mod cached;
 pub mod error;
+pub mod openai;
 pub mod pool;
 mod reachable;
+mod retry;
+pub mod tei;
 mod vectors;
 
 pub use cached::{CachedEmbeddings, EmbeddingCache};
 pub use error::ProviderError;
+pub use openai::{EncodingFormat, OpenAiConfig, OpenAiEmbeddings};
 pub use pool::{
     PoolConfig, PoolConfigBuilder, PoolModel, PoolModelKind, PooledEmbeddings, PooledReranker, Resolve, SystemResolver,
     WorkerAddress, WorkerAddresses, WorkerCounts, WorkerPool,
 };
 pub use reachable::Reachable;
+pub use tei::{TeiConfig, TeiEmbeddings, TeiReranker};

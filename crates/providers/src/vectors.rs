@@ -13,3 +13,9 @@ pub(crate) fn check_vector(vector: Vec<f32>, dimension: u32) -> Result<Vec<f32>,
         None => Ok(vector),
     }
 }
+
+/// Has it unit length, as far as f32 can tell?
+pub(crate) fn is_unit(vector: &[f32]) -> bool {
+    let squares: f64 = vector.iter().map(|element| f64::from(*element).powi(2)).sum();
+    (squares.sqrt() - 1.0).abs() < 1e-3
+}

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use toller_core::{Error, RequestContext, Result};
 use tonic::{Code, Response, Status};
 
-use super::budget::RetryBudget;
 use super::failure::Failure;
 use super::members::Members;
 use super::worker::{Lane, Worker};
+use crate::budget::RetryBudget;
 
 /// Pause before the second round over the workers; doubles with each round.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
@@ -22,6 +22,9 @@ const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(2);
 
 /// For how long a worker that is full without saying until when is passed over.
 const FULL_FOR: Duration = Duration::from_millis(100);
+
+/// While no worker is left, calls that wait ask for probes this often.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// What every try of a call has in common.
 pub(crate) struct Call<'a> {
@@ -213,10 +216,14 @@ impl Caller {
         if self.members.numbers().1 > 0 {
             return Ok(());
         }
-        self.members.hurry();
-        match tokio::time::timeout_at(ends.into(), recoveries.changed()).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(self.nobody_left()),
+        loop {
+            self.members.hurry();
+            let soon = (Instant::now() + ASK_AGAIN_AFTER).min(ends);
+            match tokio::time::timeout_at(soon.into(), recoveries.changed()).await {
+                Ok(Ok(())) => return Ok(()),
+                Err(_) if Instant::now() < ends => {}
+                _ => return Err(self.nobody_left()),
+            }
         }
     }
 

@@ -7,7 +7,6 @@
 //! a model in process today and by a pool tomorrow.
 
 mod address;
-mod budget;
 mod call;
 mod config;
 mod embeddings;
