@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::texts::Texts;
 
+/// Queries for those who measure others.
+const SHARED_QUERIES: usize = 300;
+
 /// Figures by name, in the order in which they came.
 pub struct Report(Map<String, Value>);
 
