@@ -6,6 +6,7 @@ mod cli;
 mod collections;
 mod documents;
 mod embedder;
+mod embedding_pool;
 mod expect;
 mod lifecycle;
 mod protocol;
