@@ -136,7 +136,9 @@ async fn what_is_planned_is_not_implemented() {
 
 /// A request that takes the model well over a second.
 fn long_request() -> v1::EmbedDocumentsRequest {
-    v1::EmbedDocumentsRequest { texts: vec!["word ".repeat(500); 400], ..Default::default() }
+    // Each of its own: the same text would be computed once.
+    let texts = (0..400).map(|index| format!("{index} {}", "word ".repeat(499))).collect();
+    v1::EmbedDocumentsRequest { texts, ..Default::default() }
 }
 
 fn with_timeout<T>(message: T, timeout: &str) -> Request<T> {

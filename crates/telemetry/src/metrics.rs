@@ -86,6 +86,24 @@ pub(crate) const CATALOGUE: &[Description] = &[
         "Time that a text waited for its forward pass.",
     ),
     row(metric::EMBEDDING_QUEUE_TOKENS, Kind::Gauge, Unit::Count, "Tokens that wait for a forward pass."),
+    row(
+        metric::EMBEDDING_REFUSED,
+        Kind::Counter,
+        Unit::Count,
+        "Embedding requests that were refused since the queue was full or their deadline too near.",
+    ),
+    row(
+        metric::EMBEDDING_JOINED_TEXTS,
+        Kind::Counter,
+        Unit::Count,
+        "Texts that got the vector of the same text, which waited or ran already.",
+    ),
+    row(
+        metric::EMBEDDING_PREEMPTIONS,
+        Kind::Counter,
+        Unit::Count,
+        "Forward passes that ran in the middle of a less urgent one.",
+    ),
     row(metric::DB_OPERATION_DURATION, Kind::Histogram(SECONDS), Unit::Seconds, "Time of one operation of a store."),
     row(metric::STORE_ERRORS, Kind::Counter, Unit::Count, "Operations of a store that failed."),
     row(metric::STORE_WRITTEN_RECORDS, Kind::Counter, Unit::Count, "Records that a store acknowledged."),
@@ -184,30 +202,76 @@ impl EmbeddingMetrics {
     }
 }
 
-/// What the forward passes of one model did.
+/// Why an embedding request was not let into the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// There is no room.
+    QueueFull,
+    /// It would not be ready before its deadline.
+    Deadline,
+}
+
+impl RefusalReason {
+    /// Its name in labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+/// What the queue and the forward passes of one model did.
 #[derive(Debug)]
 pub struct BatchMetrics {
+    model: String,
     texts: Histogram,
     tokens: Histogram,
     duration: Histogram,
-    queue_wait: Histogram,
-    queue_tokens: Gauge,
+    queries: QueueMetrics,
+    documents: QueueMetrics,
+    joined: Counter,
+    preemptions: Counter,
+}
+
+/// What waits in one role.
+#[derive(Debug)]
+struct QueueMetrics {
+    wait: Histogram,
+    tokens: Gauge,
 }
 
 impl BatchMetrics {
     /// The handles for a loaded model.
     pub fn new(model: &str) -> Self {
         let labels = [(label::MODEL, model.to_owned())];
+        let queue = |role| {
+            let labels = [(label::MODEL, model.to_owned()), (label::ROLE, role_name(role).to_owned())];
+            QueueMetrics {
+                wait: histogram!(metric::EMBEDDING_QUEUE_WAIT, &labels),
+                tokens: gauge!(metric::EMBEDDING_QUEUE_TOKENS, &labels),
+            }
+        };
         Self {
+            model: model.to_owned(),
             texts: histogram!(metric::EMBEDDING_BATCH_TEXTS, &labels),
             tokens: histogram!(metric::EMBEDDING_BATCH_TOKENS, &labels),
             duration: histogram!(metric::EMBEDDING_BATCH_DURATION, &labels),
-            queue_wait: histogram!(metric::EMBEDDING_QUEUE_WAIT, &labels),
-            queue_tokens: gauge!(metric::EMBEDDING_QUEUE_TOKENS, &labels),
+            queries: queue(EmbeddingRole::Query),
+            documents: queue(EmbeddingRole::Document),
+            joined: counter!(metric::EMBEDDING_JOINED_TEXTS, &labels),
+            preemptions: counter!(metric::EMBEDDING_PREEMPTIONS, &labels),
         }
     }
 
-    /// Records one forward pass.
+    fn queue(&self, role: EmbeddingRole) -> &QueueMetrics {
+        match role {
+            EmbeddingRole::Query => &self.queries,
+            EmbeddingRole::Document => &self.documents,
+        }
+    }
+
+    /// Records one forward pass, without the time in which others interrupted it.
     pub fn record_batch(&self, texts: usize, tokens: usize, elapsed: Duration) {
         self.texts.record(count(texts));
         self.tokens.record(count(tokens));
@@ -215,13 +279,34 @@ impl BatchMetrics {
     }
 
     /// Records how long one text waited for its forward pass.
-    pub fn record_wait(&self, waited: Duration) {
-        self.queue_wait.record(waited);
+    pub fn record_wait(&self, role: EmbeddingRole, waited: Duration) {
+        self.queue(role).wait.record(waited);
     }
 
     /// Sets how many tokens wait.
-    pub fn set_queued_tokens(&self, tokens: usize) {
-        self.queue_tokens.set(count(tokens));
+    pub fn set_queued_tokens(&self, role: EmbeddingRole, tokens: usize) {
+        self.queue(role).tokens.set(count(tokens));
+    }
+
+    /// Counts texts that got the vector of the same text, which waited or ran already.
+    pub fn add_joined(&self, texts: usize) {
+        self.joined.increment(u64::try_from(texts).unwrap_or(u64::MAX));
+    }
+
+    /// Counts a pass that ran in the middle of a less urgent one.
+    pub fn record_preemption(&self) {
+        self.preemptions.increment(1);
+    }
+
+    /// Counts a request that was not let in.
+    pub fn record_refusal(&self, role: EmbeddingRole, reason: RefusalReason) {
+        counter!(
+            metric::EMBEDDING_REFUSED,
+            label::MODEL => self.model.clone(),
+            label::ROLE => role_name(role),
+            label::REASON => reason.as_str(),
+        )
+        .increment(1);
     }
 }
 
@@ -507,6 +592,12 @@ mod tests {
             let usage = EmbeddingUsage { tokens: Some(12), truncated: 1 };
             embeddings.record(EmbeddingRole::Document, 3, Duration::from_millis(5), Ok(usage));
             embeddings.record(EmbeddingRole::Query, 1, Duration::from_millis(1), Err(&CoreError::Cancelled));
+            let batches = BatchMetrics::new("tiny");
+            batches.set_queued_tokens(EmbeddingRole::Query, 9);
+            batches.record_wait(EmbeddingRole::Document, Duration::from_millis(1));
+            batches.add_joined(2);
+            batches.record_preemption();
+            batches.record_refusal(EmbeddingRole::Document, RefusalReason::Deadline);
             let store = StoreMetrics::new("memory");
             store.add_written(7);
             store.record(StoreOperation::Upsert, Duration::from_millis(1), None);
@@ -522,6 +613,12 @@ mod tests {
             format!("toller_embedding_texts_total{{{model}}} 3"),
             format!("toller_embedding_truncated_texts_total{{{model}}} 1"),
             format!("toller_embedding_errors_total{{{model},error_type=\"CANCELLED\"}} 1"),
+            "toller_embedding_queue_tokens{gen_ai_request_model=\"tiny\",role=\"query\"} 9".to_owned(),
+            "toller_embedding_queue_wait_seconds_count{gen_ai_request_model=\"tiny\",role=\"document\"} 1".to_owned(),
+            "toller_embedding_joined_texts_total{gen_ai_request_model=\"tiny\"} 2".to_owned(),
+            "toller_embedding_preemptions_total{gen_ai_request_model=\"tiny\"} 1".to_owned(),
+            "toller_embedding_refused_requests_total{gen_ai_request_model=\"tiny\",role=\"document\",reason=\"deadline\"} 1"
+                .to_owned(),
             "toller_store_written_records_total{db_system_name=\"memory\"} 7".to_owned(),
             "toller_store_errors_total{db_system_name=\"memory\",db_operation_name=\"search\",error_type=\"CANCELLED\"} 1"
                 .to_owned(),

@@ -230,10 +230,16 @@ pub mod metric {
         EMBEDDING_BATCH_TOKENS = "toller_embedding_batch_tokens";
         /// Histogram, seconds: one forward pass.
         EMBEDDING_BATCH_DURATION = "toller_embedding_batch_duration_seconds";
-        /// Histogram, seconds: a text's wait for its forward pass.
+        /// Histogram, seconds: a text's wait for its forward pass, by role.
         EMBEDDING_QUEUE_WAIT = "toller_embedding_queue_wait_seconds";
-        /// Gauge: tokens that wait for a forward pass.
+        /// Gauge: tokens that wait for a forward pass, by role.
         EMBEDDING_QUEUE_TOKENS = "toller_embedding_queue_tokens";
+        /// Counter: embedding requests that were not let into the queue, by role and reason.
+        EMBEDDING_REFUSED = "toller_embedding_refused_requests_total";
+        /// Counter: texts that shared the computing of the same text.
+        EMBEDDING_JOINED_TEXTS = "toller_embedding_joined_texts_total";
+        /// Counter: forward passes that ran in the middle of a less urgent one.
+        EMBEDDING_PREEMPTIONS = "toller_embedding_preemptions_total";
         /// Histogram, seconds: one operation of a store.
         DB_OPERATION_DURATION = "db_client_operation_duration_seconds";
         /// Counter: operations of a store that failed, by class of error.
@@ -273,6 +279,8 @@ pub mod metric {
             RETRIEVER_KIND = "retriever_kind";
             /// Class of the error.
             ERROR_TYPE = "error_type";
+            /// Why something was refused.
+            REASON = "reason";
         }
     }
 }

@@ -1,70 +1,88 @@
-//! One request in the queue: its sequences, who waits for them, and what has been computed so far.
+//! One request: who waits for it, and what has been computed so far.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use toller_core::context::Cancellation;
-use toller_core::{EmbeddingRole, Error, RequestContext, Result};
+use toller_core::{Error, RequestContext, Result};
 use tracing::Span;
 
-/// The vectors of a request, in the order of its sequences.
-pub(super) type Answer = Result<Vec<Vec<f32>>>;
+use super::class::{Class, Size};
+use super::errand::Prepared;
+use super::handle::Computed;
+use super::station::Station;
+
+/// What came of a request's inputs, in their order.
+pub(super) type Answer = Result<Vec<Computed>>;
 
 /// One request.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) role: EmbeddingRole,
+    pub(super) class: Class,
+    pub(super) size: Size,
+    /// What computes it.
+    pub(super) station: Arc<Station>,
     /// The request's own span, for links.
     pub(super) span: Span,
     arrived: Instant,
     context: RequestContext,
     /// Raised when the future that waits is dropped.
     abandoned: Cancellation,
-    sequences: Vec<Vec<u32>>,
-    /// Indices of the sequences, the longest first (stable), which is the order they are computed in.
-    order: Vec<usize>,
     progress: Mutex<Progress>,
 }
 
 #[derive(Debug)]
 struct Progress {
-    /// Empty where nothing has been computed yet.
-    vectors: Vec<Vec<f32>>,
+    /// With an empty vector where nothing has been computed yet.
+    computed: Vec<Computed>,
     missing: usize,
     /// Gone once the answer was sent.
     reply: Option<oneshot::Sender<Answer>>,
 }
 
 impl Job {
-    /// A job for `sequences`, of which there is at least one.
+    /// A request of about `tokens` tokens, that is abandoned when `abandoned` is raised.
     pub(super) fn new(
-        role: EmbeddingRole,
+        station: Arc<Station>,
+        class: Class,
+        tokens: usize,
         context: RequestContext,
         abandoned: Cancellation,
-        sequences: Vec<Vec<u32>>,
-    ) -> (Self, oneshot::Receiver<Answer>) {
-        let mut order: Vec<usize> = (0..sequences.len()).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(sequences.get(*index).map_or(0, Vec::len)));
+    ) -> (Arc<Self>, oneshot::Receiver<Answer>) {
         let (reply, answer) = oneshot::channel();
-        let progress =
-            Progress { vectors: vec![Vec::new(); sequences.len()], missing: sequences.len(), reply: Some(reply) };
         let job = Self {
-            role,
+            class,
+            size: Size::of(tokens),
+            station,
             span: Span::current(),
             arrived: Instant::now(),
             context,
             abandoned,
-            sequences,
-            order,
-            progress: Mutex::new(progress),
+            progress: Mutex::new(Progress { computed: Vec::new(), missing: 0, reply: Some(reply) }),
         };
-        (job, answer)
+        (Arc::new(job), answer)
+    }
+
+    /// From now on it waits for the vectors of these sequences, of which there is at least one.
+    pub(super) fn expect(&self, sequences: &[Prepared]) {
+        let mut progress = self.progress.lock();
+        progress.missing = sequences.len();
+        progress.computed = sequences
+            .iter()
+            .map(|one| Computed { vector: Vec::new(), tokens: one.ids.len(), truncated: one.truncated })
+            .collect();
     }
 
     /// How long it has been here.
     pub(super) fn waited(&self) -> Duration {
         self.arrived.elapsed()
+    }
+
+    /// When its answer stops being of use.
+    pub(super) fn remaining(&self) -> Option<Duration> {
+        self.context.remaining()
     }
 
     /// Does anybody still wait for the answer?
@@ -80,35 +98,17 @@ impl Job {
         self.progress.lock().reply.is_none()
     }
 
-    /// Number of sequences.
-    pub(super) fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Tokens of all sequences from `place` in the order on.
-    pub(super) fn tokens_from(&self, place: usize) -> usize {
-        self.order.iter().skip(place).filter_map(|index| self.sequences.get(*index)).map(Vec::len).sum()
-    }
-
-    /// The sequence at `place` in the order.
-    pub(super) fn sequence(&self, place: usize) -> Option<&[u32]> {
-        self.sequences.get(*self.order.get(place)?).map(Vec::as_slice)
-    }
-
-    /// Takes the vectors of the sequences from `place` on; answers when they were the last ones.
-    pub(super) fn deliver(&self, place: usize, vectors: Vec<Vec<f32>>) {
+    /// Takes the vector of the sequence at `index`; answers when it was the last one.
+    pub(super) fn deliver(&self, index: usize, vector: Vec<f32>) {
         let mut progress = self.progress.lock();
-        for (index, vector) in self.order.iter().skip(place).zip(vectors) {
-            if let Some(slot) = progress.vectors.get_mut(*index) {
-                *slot = vector;
-                progress.missing = progress.missing.saturating_sub(1);
-            }
-        }
+        let Some(slot) = progress.computed.get_mut(index) else { return };
+        slot.vector = vector;
+        progress.missing = progress.missing.saturating_sub(1);
         if progress.missing == 0
             && let Some(reply) = progress.reply.take()
         {
             // The receiver may be gone: then nobody wants it.
-            let _ = reply.send(Ok(std::mem::take(&mut progress.vectors)));
+            let _ = reply.send(Ok(std::mem::take(&mut progress.computed)));
         }
     }
 

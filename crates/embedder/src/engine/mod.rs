@@ -1,12 +1,28 @@
-//! Embeddings inside the process: a model behind a bounded queue with threads of its own.
+//! Computing inside the process: every model of it behind one bounded queue, with one set of threads.
 //!
-//! A request reserves room in the `queue`, is tokenised on tokio's blocking threads, becomes a `job`, is computed batch
-//! by batch by the `worker` threads, and is answered in input order. Nothing here runs on the async threads for longer
-//! than a lock is held.
+//! The way of a request: a model's [`handle`] asks the [`admission`] for room, and puts an [`errand`] into the [`lane`] of
+//! its class. A [`worker`] tokenises it in small steps; each of its sequences then is a [`flight`], of its own or one that
+//! is there already. Workers take flights batch by batch through their encoder, queries before documents and also in the
+//! middle of a pass of documents, as the [`share`] allows. What lands is delivered to the [`job`]s that want it, each of
+//! which answers in the order of its inputs. The [`queue`] holds the one lock. Nothing here runs on the async threads for
+//! longer than a lock is held.
 
+mod admission;
+mod batch;
+mod class;
 pub mod config;
+mod errand;
+mod flight;
+mod handle;
 mod job;
+mod lane;
+mod local;
 mod queue;
+mod reranker;
+mod share;
+mod speed;
+mod station;
+mod vitals;
 mod worker;
 
 use std::fmt;
@@ -14,93 +30,98 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tokio::sync::Semaphore;
 use toller_core::context::Cancellation;
-use toller_core::embeddings::Embedding;
-use toller_core::{EmbeddingRole, Embeddings, Error, Fingerprint, Principal, RequestContext, Result};
-use toller_telemetry::metrics::BatchMetrics;
+use toller_core::{Error, Principal, RequestContext, Result};
 
 use crate::error;
 use crate::model::Model;
-use crate::tokenizer::{Tokenized, Tokenizer};
+pub(crate) use class::Class;
 use config::EmbedderConfig;
+pub(crate) use errand::Prepared;
+pub(crate) use handle::EngineHandle;
 use job::Job;
-use queue::{Full, Queue};
-use worker::{Speed, Worker};
+pub use local::LocalEmbeddings;
+use queue::Queue;
 
-/// Bytes of a text per token, for a first estimate; English has about 4.5, Chinese 3.
-const BYTES_PER_TOKEN: usize = 4;
-/// Texts are tokenised in chunks of about this many bytes, between which other requests get their turn.
-const TOKENIZE_CHUNK_BYTES: usize = 256 * 1024;
-/// The least and greatest advice on when to come back.
-const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
-/// The speed that a first advice assumes, in tokens per second.
-const ASSUMED_SPEED: f64 = 2_000.0;
-/// Words of the warm-up text: enough to touch every weight and start every thread, little enough to take a moment.
-const WARM_UP_WORDS: usize = 64;
+pub use reranker::LocalReranker;
+pub(crate) use station::EncoderOnEngine;
+use station::Station;
+use vitals::Vitals;
+use worker::Worker;
+
+/// What models are asked to embed to see whether they work.
+const PROBE: &str = "alive";
 
 const EMBEDDING: &str = "before all texts were embedded";
 
-/// A model that embeds inside this process.
+/// The threads that compute for every model of a process, and the queue before them: however many models are loaded,
+/// workers × threads stay within the processors.
 ///
-/// Needs a tokio runtime with time enabled. Dropping it stops the threads (after at most one layer of the running batch) and
-/// fails what still waits with `Unavailable`.
-pub struct LocalEmbeddings {
-    model: Model,
+/// Models hold it; when the last one is gone, the threads stop (after at most one layer of the running batch) and what still
+/// waits fails with `Unavailable`.
+pub struct Engine {
     config: EmbedderConfig,
     queue: Arc<Queue>,
-    speed: Arc<Speed>,
-    metrics: Arc<BatchMetrics>,
-    tokenizing: Arc<Semaphore>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<RunningWorker>,
 }
 
-impl LocalEmbeddings {
-    /// Starts the worker threads for `model`.
+struct RunningWorker {
+    thread: JoinHandle<()>,
+    vitals: Arc<Vitals>,
+}
+
+impl Engine {
+    /// Starts the worker threads.
     ///
     /// # Errors
     /// [`error::Error::Threads`] when the system gives no threads.
-    pub fn start(model: Model, config: EmbedderConfig) -> error::Result<Self> {
-        let metrics = Arc::new(BatchMetrics::new(&model.fingerprint.model));
-        let queue = Arc::new(Queue::new(config.queue_tokens(), Arc::clone(&metrics)));
-        let speed = Arc::new(Speed::default());
-        let tokenizing = Arc::new(Semaphore::new(config.workers() * config.threads_per_worker()));
-        let mut embeddings = Self { model, config, queue, speed, metrics, tokenizing, workers: Vec::new() };
-        for number in 0..embeddings.config.workers() {
-            // On an error the drop of `embeddings` stops the threads that were started.
-            let worker = embeddings.start_worker(number)?;
-            embeddings.workers.push(worker);
+    pub fn start(config: EmbedderConfig) -> error::Result<Arc<Self>> {
+        let queue = Arc::new(Queue::new(config.queue_tokens(), config.workers(), config.batch_tokens()));
+        let mut engine = Self { config, queue, workers: Vec::new() };
+        for number in 0..engine.config.workers() {
+            // On an error the drop of `engine` stops the threads that were started.
+            let worker = engine.start_worker(number)?;
+            engine.workers.push(worker);
         }
         tracing::info!(
-            workers = embeddings.config.workers(),
-            threads_per_worker = embeddings.config.threads_per_worker(),
-            queue_tokens = embeddings.config.queue_tokens(),
-            batch_tokens = embeddings.config.batch_tokens(),
+            workers = engine.config.workers(),
+            threads_per_worker = engine.config.threads_per_worker(),
+            queue_tokens = engine.config.queue_tokens(),
+            batch_tokens = engine.config.batch_tokens(),
             "embedder started"
         );
-        Ok(embeddings)
+        Ok(Arc::new(engine))
     }
 
-    fn start_worker(&self, number: usize) -> error::Result<JoinHandle<()>> {
+    fn start_worker(&self, number: usize) -> error::Result<RunningWorker> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(self.config.threads_per_worker())
             .thread_name(move |thread| format!("embed-{number}-{thread}"))
             .build()
             .map_err(|error| error::Error::Threads(error.to_string()))?;
-        let worker = Worker {
-            queue: Arc::clone(&self.queue),
-            encoder: Arc::clone(&self.model.encoder),
-            model: self.model.fingerprint.model.clone(),
-            batch_tokens: self.config.batch_tokens(),
-            pool,
-            speed: Arc::clone(&self.speed),
-            metrics: Arc::clone(&self.metrics),
-        };
-        thread::Builder::new()
-            .name(format!("embed-{number}"))
-            .spawn(move || worker.run())
-            .map_err(|error| error::Error::Threads(error.to_string()))
+        let vitals = Arc::new(Vitals::new());
+        let worker = Worker { queue: Arc::clone(&self.queue), pool, vitals: Arc::clone(&vitals) };
+        let thread = thread::Builder::new().name(format!("embed-{number}")).spawn(move || worker.run());
+        let thread = thread.map_err(|error| error::Error::Threads(error.to_string()))?;
+        Ok(RunningWorker { thread, vitals })
+    }
+
+    /// Puts an embedding model on the engine.
+    pub fn embeddings(self: &Arc<Self>, model: Model) -> LocalEmbeddings {
+        let handle = self.serve(EncoderOnEngine {
+            encoder: Arc::clone(&model.encoder),
+            model: model.fingerprint.model.clone(),
+            max_tokens: model.fingerprint.max_tokens as usize,
+            probe: model.tokenizer.encode("", PROBE).map(Into::into),
+        });
+        LocalEmbeddings::new(model, handle)
+    }
+
+    /// Puts any encoder on the engine.
+    pub(crate) fn serve(self: &Arc<Self>, encoder: EncoderOnEngine) -> EngineHandle {
+        let station = Arc::new(Station::new(encoder));
+        self.queue.register(&station);
+        EngineHandle { engine: Arc::clone(self), station }
     }
 
     /// The configuration.
@@ -108,35 +129,33 @@ impl LocalEmbeddings {
         &self.config
     }
 
-    /// Tokens that wait for a worker.
-    pub fn waiting_tokens(&self) -> usize {
+    /// Tokens that wait for a worker, or are reserved for requests that are being tokenised, over all models.
+    pub fn queued_tokens(&self) -> usize {
         self.queue.waiting_tokens()
     }
 
-    /// One forward pass, so that the first request finds threads started and weights in memory.
+    /// Does a real forward pass of each model come back within `patience`, and does every worker give signs of life? The
+    /// probes go before all that waits and need no room in the queue: a busy engine is alive.
     ///
     /// # Errors
-    /// As [`Embeddings::embed`]; an error means that the model does not work.
-    pub async fn warm_up(&self) -> Result<()> {
-        let context = RequestContext::new(Principal::anonymous());
-        self.embed(&context, EmbeddingRole::Document, vec!["warm up ".repeat(WARM_UP_WORDS / 2)]).await?;
-        Ok(())
+    /// `Unavailable` when a pass does not come back, or a worker has been silent for longer than `patience`; or a pass's
+    /// own error.
+    pub async fn check_alive(&self, patience: Duration) -> Result<()> {
+        for station in self.queue.stations() {
+            self.probe(&station, patience).await?;
+        }
+        self.check_workers(patience)
     }
 
-    /// Does a real forward pass come back within `patience`? The probe goes before all that waits and needs no room in the
-    /// queue: a busy embedder is alive.
-    ///
-    /// # Errors
-    /// `Unavailable` when it does not, or the pass's own error.
-    pub async fn check_alive(&self, patience: Duration) -> Result<()> {
-        let probe = self.model.tokenizer.encode("", "alive").map_err(Error::Internal)?;
+    async fn probe(&self, station: &Arc<Station>, patience: Duration) -> Result<()> {
+        let probe = station.probe.clone().map_err(Error::Internal)?;
         let abandoned = Cancellation::default();
         let _abandon = abandoned.cancel_on_drop();
         let context = RequestContext::new(Principal::anonymous());
-        let (job, answer) = Job::new(EmbeddingRole::Query, context, abandoned, vec![probe.ids]);
-        let _ticket = self.queue.push(Arc::new(job), true);
+        let (job, answer) = Job::new(Arc::clone(station), Class::Query, probe.ids.len(), context, abandoned.clone());
+        let _ticket = self.queue.submit_first(job, probe);
         match tokio::time::timeout(patience, answer).await {
-            Ok(Ok(vectors)) => vectors.map(|_| ()),
+            Ok(Ok(computed)) => computed.map(|_| ()),
             Ok(Err(_)) => Err(queue::stopping()),
             Err(_) => {
                 let seconds = patience.as_secs_f64();
@@ -145,157 +164,39 @@ impl LocalEmbeddings {
         }
     }
 
-    async fn embed_all(
-        &self,
-        context: &RequestContext,
-        role: EmbeddingRole,
-        texts: Vec<String>,
-    ) -> Result<Vec<Embedding>> {
-        let instruction: Arc<str> = match role {
-            EmbeddingRole::Query => self.model.fingerprint.query_instruction.as_str().into(),
-            EmbeddingRole::Document => self.model.fingerprint.document_instruction.as_str().into(),
-        };
-        let abandoned = Cancellation::default();
-        let _abandon = abandoned.cancel_on_drop();
-
-        let estimate = texts.iter().map(|text| self.estimate(instruction.len() + text.len())).sum();
-        let reservation = self.queue.reserve(role, estimate).map_err(|full| self.exhausted(&full))?;
-        let tokenized = self.tokenize(context, &abandoned, &instruction, texts).await?;
-        let counts: Vec<(usize, bool)> = tokenized.iter().map(|text| (text.ids.len(), text.truncated)).collect();
-        let sequences = tokenized.into_iter().map(|text| text.ids).collect();
-
-        let (job, answer) = Job::new(role, context.clone(), abandoned.clone(), sequences);
-        let _ticket = reservation.fill(Arc::new(job)).map_err(|full| self.exhausted(&full))?;
-        let vectors = answer.await.map_err(|_| queue::stopping())??;
-        let embeddings = vectors.into_iter().zip(counts).map(|(vector, (tokens, truncated))| Embedding {
-            vector,
-            token_count: u32::try_from(tokens).ok(),
-            truncated,
-        });
-        Ok(embeddings.collect())
-    }
-
-    async fn tokenize(
-        &self,
-        context: &RequestContext,
-        abandoned: &Cancellation,
-        instruction: &Arc<str>,
-        texts: Vec<String>,
-    ) -> Result<Vec<Tokenized>> {
-        let mut tokenized = Vec::with_capacity(texts.len());
-        for chunk in chunks(texts) {
-            context.check(EMBEDDING)?;
-            let permit = Arc::clone(&self.tokenizing).acquire_owned().await.map_err(|_| queue::stopping())?;
-            let tokenizer = Arc::clone(&self.model.tokenizer);
-            let instruction = Arc::clone(instruction);
-            let (abandoned, context) = (abandoned.clone(), context.clone());
-            let work = move || {
-                let _permit = permit;
-                tokenize_chunk(&tokenizer, &instruction, &chunk, &|| {
-                    if abandoned.is_cancelled() { Err(Error::Cancelled) } else { context.check(EMBEDDING) }
-                })
-            };
-            let done = tokio::task::spawn_blocking(work).await;
-            tokenized.extend(done.map_err(|error| Error::Internal(format!("the tokenizer failed: {error}")))??);
-        }
-        Ok(tokenized)
-    }
-
-    /// About how many tokens a text of `bytes` bytes has; corrected once it is tokenised.
-    fn estimate(&self, bytes: usize) -> usize {
-        (bytes / BYTES_PER_TOKEN + 2).min(self.model.fingerprint.max_tokens.max(1) as usize)
-    }
-
-    fn exhausted(&self, full: &Full) -> Error {
-        let measured = self.speed.get() * self.config.workers() as f64;
-        let speed = if measured > 0.0 { measured } else { ASSUMED_SPEED };
-        let wait = Duration::from_secs_f64((full.waiting as f64 / speed).min(RETRY_AFTER.1.as_secs_f64()));
-        Error::ResourceExhausted {
-            what: format!(
-                "the embedding queue is full: {} of {} tokens wait",
-                full.waiting,
-                self.config.queue_tokens()
-            ),
-            retry_after: Some(wait.max(RETRY_AFTER.0)),
-        }
-    }
-}
-
-#[async_trait]
-impl Embeddings for LocalEmbeddings {
-    fn fingerprint(&self) -> &Fingerprint {
-        &self.model.fingerprint
-    }
-
-    async fn embed(&self, context: &RequestContext, role: EmbeddingRole, texts: Vec<String>) -> Result<Vec<Embedding>> {
-        context.check(EMBEDDING)?;
-        if texts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let work = self.embed_all(context, role, texts);
-        match context.deadline() {
-            // The future is dropped at the deadline, which frees its room in the queue.
-            Some(deadline) => {
-                tokio::time::timeout_at(deadline.into(), work).await.unwrap_or(Err(Error::DeadlineExceeded(EMBEDDING)))
+    /// A probe finds a worker that works; this finds the one that does not.
+    fn check_workers(&self, patience: Duration) -> Result<()> {
+        for (number, worker) in self.workers.iter().enumerate() {
+            if worker.thread.is_finished() {
+                return Err(Error::Unavailable(format!("embedding worker {number} has ended: restart the process")));
             }
-            None => work.await,
+            let silence = worker.vitals.silence();
+            if silence > patience {
+                let seconds = silence.as_secs_f64();
+                return Err(Error::Unavailable(format!(
+                    "embedding worker {number} has given no sign of life for {seconds:.1} s"
+                )));
+            }
         }
+        Ok(())
     }
 }
 
-impl fmt::Debug for LocalEmbeddings {
+impl fmt::Debug for Engine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("LocalEmbeddings")
-            .field("model", &self.model)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Engine").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
-impl Drop for LocalEmbeddings {
+impl Drop for Engine {
     fn drop(&mut self) {
         self.queue.close();
         for worker in self.workers.drain(..) {
-            if worker.join().is_err() {
+            if worker.thread.join().is_err() {
                 tracing::error!("an embedding thread had panicked");
             }
         }
     }
-}
-
-/// `texts` in chunks of at least one text and about [`TOKENIZE_CHUNK_BYTES`].
-fn chunks(texts: Vec<String>) -> Vec<Vec<String>> {
-    let mut chunks = Vec::new();
-    let mut chunk = Vec::new();
-    let mut bytes = 0;
-    for text in texts {
-        bytes += text.len();
-        chunk.push(text);
-        if bytes >= TOKENIZE_CHUNK_BYTES {
-            chunks.push(std::mem::take(&mut chunk));
-            bytes = 0;
-        }
-    }
-    if !chunk.is_empty() {
-        chunks.push(chunk);
-    }
-    chunks
-}
-
-fn tokenize_chunk(
-    tokenizer: &Tokenizer,
-    instruction: &str,
-    texts: &[String],
-    check: &dyn Fn() -> Result<()>,
-) -> Result<Vec<Tokenized>> {
-    let mut tokenized = Vec::with_capacity(texts.len());
-    for text in texts {
-        check()?;
-        let one = tokenizer.encode(instruction, text);
-        tokenized.push(one.map_err(|error| Error::Internal(format!("the tokenizer failed: {error}")))?);
-    }
-    Ok(tokenized)
 }
 
 #[cfg(test)]

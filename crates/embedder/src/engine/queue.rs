@@ -1,98 +1,55 @@
-//! The queue in front of the workers: bounded in tokens, queries before documents, documents never starved.
+//! The one lock of the engine: what waits, what is in flight, and whose turn it is.
 //!
-//! - **Bound.** Documents may fill all but an eighth of the queue, queries whatever is left, so that a large import leaves
-//!   room for queries. A request that alone is larger than its part is accepted when nothing of its class waits, and then
-//!   handed out batch by batch like any other.
-//! - **Order.** Queries go first, but after [`QUERY_BATCHES_IN_A_ROW`] batches of queries waiting documents get one. Within
-//!   a class, requests take turns batch by batch, so that a small one never waits for the whole of a large one.
-//! - **Batches.** A batch is filled up to the token budget from requests of one class.
+//! Queries go first, within the bounds of the [`super::share`]; how requests of a class take turns is the
+//! [`super::lane`]'s business, who may enter the [`super::admission`]'s.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use toller_core::{EmbeddingRole, Error};
-use toller_telemetry::metrics::BatchMetrics;
+use toller_core::Error;
 
+use super::admission::{Refusal, Room};
+use super::batch::Interruption;
+use super::class::Class;
+use super::errand::{Errand, Prepared};
+use super::flight::{Flight, FlightHasher, Flights};
 use super::job::Job;
+use super::lane::{Lane, Work};
+use super::share::Share;
+use super::station::Station;
 
-/// Batches of queries before waiting documents get one: documents keep a fifth of the passes.
-pub(super) const QUERY_BATCHES_IN_A_ROW: u32 = 4;
-/// The part of the queue that documents leave to queries is one of this many.
-pub(super) const QUERY_PART: usize = 8;
+const LEFT: &str = "while the texts waited to be embedded";
 
-const WAITING: &str = "while the texts waited to be embedded";
-
-/// Some sequences of one job.
-#[derive(Debug, Clone)]
-pub(super) struct Piece {
-    pub(super) job: Arc<Job>,
-    /// Places in the job's order.
-    pub(super) places: Range<usize>,
-}
-
-impl Piece {
-    /// The sequences.
-    pub(super) fn sequences(&self) -> impl Iterator<Item = &[u32]> {
-        self.places.clone().filter_map(|place| self.job.sequence(place))
-    }
-}
-
-/// What one forward pass computes: pieces of jobs of one class.
-#[derive(Debug)]
-pub(super) struct Batch {
-    pub(super) pieces: Vec<Piece>,
-    pub(super) tokens: usize,
-}
-
-/// The queue is full.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Full {
-    /// Tokens that wait in all.
-    pub(super) waiting: usize,
-}
-
+/// What waits for the workers.
 #[derive(Debug)]
 pub(super) struct Queue {
-    capacity: usize,
+    room: Room,
+    workers: usize,
+    /// The configured bound of a pass.
+    batch_tokens: usize,
     closed: AtomicBool,
+    hasher: FlightHasher,
     state: Mutex<State>,
     arrived: Condvar,
-    /// Told of every change of the waiting tokens, under the lock of the state.
-    metrics: Arc<BatchMetrics>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     queries: Lane,
     documents: Lane,
-    query_batches_in_a_row: u32,
+    share: Share,
+    flights: Flights,
+    /// Every encoder that was put on the engine, as long as its model lives.
+    stations: Vec<Weak<Station>>,
+    /// Passes of documents that run or are interrupted.
+    running_documents: usize,
+    /// Workers that wait for work.
+    idle: usize,
 }
 
-#[derive(Debug, Default)]
-struct Lane {
-    jobs: VecDeque<Waiting>,
-    /// Tokens that wait or are reserved.
-    tokens: usize,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    job: Arc<Job>,
-    next: usize,
-}
-
-/// Room in the queue for a request that is still being tokenised; given back when dropped.
-#[derive(Debug)]
-pub(super) struct Reservation {
-    queue: Arc<Queue>,
-    role: EmbeddingRole,
-    tokens: usize,
-}
-
-/// A job in the queue; what is left of it leaves the queue when this is dropped.
+/// A request's place in the queue: what waits of it leaves when this is dropped.
 #[derive(Debug)]
 pub(super) struct Ticket {
     queue: Arc<Queue>,
@@ -100,77 +57,233 @@ pub(super) struct Ticket {
 }
 
 impl Queue {
-    /// An empty queue for `capacity` tokens.
-    pub(super) fn new(capacity: usize, metrics: Arc<BatchMetrics>) -> Self {
-        Self { capacity, closed: AtomicBool::new(false), state: Mutex::default(), arrived: Condvar::new(), metrics }
+    /// An empty queue for `capacity` tokens and so many workers, with passes of at most `batch_tokens` tokens.
+    pub(super) fn new(capacity: usize, workers: usize, batch_tokens: usize) -> Self {
+        Self {
+            room: Room { capacity },
+            workers,
+            batch_tokens,
+            closed: AtomicBool::new(false),
+            hasher: FlightHasher::default(),
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+        }
     }
 
-    /// Reserves room for about `tokens` tokens.
-    pub(super) fn reserve(self: &Arc<Self>, role: EmbeddingRole, tokens: usize) -> Result<Reservation, Full> {
+    /// Makes `station` known.
+    pub(super) fn register(&self, station: &Arc<Station>) {
         let mut state = self.state.lock();
-        state.admit(self.capacity, role, tokens)?;
-        state.lane(role).tokens += tokens;
-        self.publish(&state);
-        Ok(Reservation { queue: Arc::clone(self), role, tokens })
+        state.stations.retain(|known| known.strong_count() > 0);
+        state.stations.push(Arc::downgrade(station));
     }
 
-    /// Puts `job` at the end of its class, or with `first` at its front, whether there is room or not.
-    pub(super) fn push(self: &Arc<Self>, job: Arc<Job>, first: bool) -> Ticket {
+    /// Every encoder whose model lives.
+    pub(super) fn stations(&self) -> Vec<Arc<Station>> {
+        self.state.lock().stations.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Lets a request in, if there is room and time for it, to be tokenised first.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` when there is not, `Unavailable` when the queue is closed.
+    pub(super) fn submit(self: &Arc<Self>, errand: Errand) -> Result<Ticket, Error> {
+        let job = Arc::clone(&errand.job);
         let mut state = self.state.lock();
-        let ticket = self.enter(&mut state, job, first);
+        if self.is_closed() {
+            return Err(stopping());
+        }
+        if let Err(refusal) = self.admit(&state, &job, errand.reserved) {
+            drop(state);
+            return Err(self.refuse(&job, &refusal));
+        }
+        let lane = state.lane(job.class);
+        lane.count(&job.station, job.class, job.size, errand.reserved);
+        lane.push_errand(errand);
         drop(state);
         self.arrived.notify_one();
-        ticket
+        Ok(Ticket { queue: Arc::clone(self), job })
     }
 
-    fn enter(self: &Arc<Self>, state: &mut State, job: Arc<Job>, first: bool) -> Ticket {
+    /// Lets a request of one sequence in before everything else, whether there is room or not, and on its own: it joins
+    /// nothing, and nothing joins it.
+    pub(super) fn submit_first(self: &Arc<Self>, job: Arc<Job>, sequence: Prepared) -> Ticket {
+        job.expect(std::slice::from_ref(&sequence));
+        let flight = Flights::private(&job, sequence);
+        let mut state = self.state.lock();
         if self.is_closed() {
             job.fail(stopping());
         } else {
-            let lane = state.lane(job.role);
-            lane.tokens += job.tokens_from(0);
-            let waiting = Waiting { job: Arc::clone(&job), next: 0 };
-            if first {
-                lane.jobs.push_front(waiting);
-            } else {
-                lane.jobs.push_back(waiting);
-            }
+            let lane = state.lane(job.class);
+            lane.count(&job.station, job.class, flight.size, flight.tokens());
+            lane.push(&job, vec![flight], true);
         }
-        self.publish(state);
+        drop(state);
+        self.arrived.notify_one();
         Ticket { queue: Arc::clone(self), job }
     }
 
-    /// The next batch of at most `budget` tokens (one sequence alone may have more); waits for one, none once the queue is
-    /// closed.
-    pub(super) fn take(&self, budget: usize) -> Option<Batch> {
+    fn admit(&self, state: &State, job: &Job, tokens: usize) -> Result<(), Refusal> {
+        self.room.check(job.class, tokens, state.queries.tokens(), state.documents.tokens())?;
+        if job.class == Class::Document
+            && state.documents.tokens() > 0
+            && let Some(remaining) = job.remaining()
+            && let Some(own) = job.station.duration(tokens)
+        {
+            // What is not measured yet counts for nothing: the estimate is rather too short than too long.
+            let stations = state.stations.iter().filter_map(Weak::upgrade);
+            let ahead: Duration = stations.filter_map(|station| station.documents_ahead(job.size)).sum();
+            let workers = u32::try_from(self.workers).unwrap_or(u32::MAX).max(1);
+            Refusal::if_late((ahead + own) / workers, remaining)?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, job: &Job, refusal: &Refusal) -> Error {
+        job.station.metrics.record_refusal(job.class.role(), refusal.reason());
+        self.room.explain(refusal, job.station.speed.get().map(|speed| speed * self.workers as f64))
+    }
+
+    /// Takes back an errand after a step that was not its last.
+    pub(super) fn resume(&self, errand: Errand) {
+        let mut state = self.state.lock();
+        if self.is_closed() {
+            errand.job.fail(stopping());
+        }
+        // Also when its ticket was dropped in the meantime.
+        if errand.job.is_answered() {
+            state.give_back(&errand);
+        } else {
+            state.lane(errand.job.class).push_errand(errand);
+        }
+    }
+
+    /// Takes back the room of an errand whose request has ended.
+    pub(super) fn abandon(&self, errand: &Errand) {
+        self.state.lock().give_back(errand);
+    }
+
+    /// Lets the sequences of a tokenised request wait, those that are in flight already on those flights. Room for what was
+    /// estimated is there; where it is too little, the request may be refused now.
+    pub(super) fn enter(&self, errand: &Errand, sequences: Vec<Prepared>) {
+        let job = &errand.job;
+        job.expect(&sequences);
+        let sequences: Vec<(u64, Prepared)> =
+            sequences.into_iter().map(|one| (self.hasher.hash(job, &one), one)).collect();
+        let all = sequences.len();
+
+        let mut state = self.state.lock();
+        state.give_back(errand);
+        if self.is_closed() {
+            job.fail(stopping());
+        }
+        // Also when its ticket was dropped in the meantime.
+        if job.is_answered() {
+            return;
+        }
+        let own = sequences.iter().filter(|(hash, one)| !state.flights.contains(job, one, *hash));
+        let needed: usize = own.map(|(_, one)| one.ids.len()).sum();
+        if needed > errand.reserved
+            && let Err(refusal) = self.room.check(job.class, needed, state.queries.tokens(), state.documents.tokens())
+        {
+            drop(state);
+            job.fail(self.refuse(job, &refusal));
+            return;
+        }
+        let flights: Vec<Arc<Flight>> = sequences
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, (hash, one))| state.flights.book(job, index, one, hash))
+            .collect();
+        job.station.metrics.add_joined(all - flights.len());
+        let lane = state.lane(job.class);
+        for flight in &flights {
+            lane.count(&flight.station, flight.class, flight.size, flight.tokens());
+        }
+        lane.push(job, flights, false);
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// What to do next; waits for something, none once the queue is closed.
+    pub(super) fn take(&self) -> Option<Work> {
         let mut state = self.state.lock();
         loop {
             if self.is_closed() {
                 return None;
             }
-            if let Some(batch) = state.next_batch(budget) {
-                self.publish(&state);
-                if state.queries.jobs.len() + state.documents.jobs.len() > 0 {
+            if let Some(work) = state.next(self.batch_tokens) {
+                if state.queries.has_work() || state.documents.has_work() {
                     self.arrived.notify_one();
                 }
-                return Some(batch);
+                return Some(work);
             }
+            state.idle += 1;
             self.arrived.wait(&mut state);
+            state.idle -= 1;
         }
+    }
+
+    /// What to do in the middle of a pass, now. An idle worker is left to do it.
+    pub(super) fn take_within(&self, interruption: Interruption) -> Option<Work> {
+        let mut state = self.state.lock();
+        if self.is_closed() || state.idle > 0 || !state.queries.has_work() {
+            return None;
+        }
+        match interruption {
+            Interruption::Queries if state.share.is_documents_turn() => None,
+            Interruption::Queries => state.next_of(Class::Query, self.batch_tokens),
+            Interruption::SmallQueries => {
+                state.sweep(Class::Query);
+                state.queries.next_small(self.batch_tokens)
+            }
+        }
+    }
+
+    /// A worker has computed for `class` for so long.
+    pub(super) fn computed(&self, class: Class, elapsed: Duration) {
+        let mut state = self.state.lock();
+        match class {
+            Class::Document => state.share.documents_computed(elapsed),
+            Class::Query => {
+                let documents_wait = state.running_documents > 0 || state.documents.has_work();
+                state.share.queries_computed(elapsed, documents_wait);
+            }
+        }
+    }
+
+    /// A pass that was taken has ended, in whatever way.
+    pub(super) fn ended(&self, class: Class) {
+        if class == Class::Document {
+            let mut state = self.state.lock();
+            state.running_documents = state.running_documents.saturating_sub(1);
+        }
+    }
+
+    /// These have landed: nobody can join them any more.
+    pub(super) fn landed<'a>(&self, flights: impl IntoIterator<Item = &'a Arc<Flight>>) {
+        let mut state = self.state.lock();
+        flights.into_iter().for_each(|flight| state.flights.forget(flight));
+    }
+
+    /// Their owner ended without them: whoever else wants them inherits them.
+    pub(super) fn give_up(&self, flights: Vec<Arc<Flight>>) {
+        let mut state = self.state.lock();
+        for flight in &flights {
+            state.lane(flight.class).count(&flight.station, flight.class, flight.size, flight.tokens());
+        }
+        state.bequeath(flights);
+        if self.is_closed() {
+            state.fail_all();
+        }
+        drop(state);
+        self.arrived.notify_one();
     }
 
     /// Fails everything that waits, and everything that comes.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         self.closed.store(true, Ordering::Release);
-        for lane in [EmbeddingRole::Query, EmbeddingRole::Document] {
-            let lane = state.lane(lane);
-            for waiting in lane.jobs.drain(..) {
-                lane.tokens = lane.tokens.saturating_sub(waiting.job.tokens_from(waiting.next));
-                waiting.job.fail(stopping());
-            }
-        }
-        self.publish(&state);
+        state.fail_all();
         drop(state);
         self.arrived.notify_all();
     }
@@ -182,327 +295,125 @@ impl Queue {
 
     /// Tokens that wait or are reserved.
     pub(super) fn waiting_tokens(&self) -> usize {
-        self.state.lock().tokens()
-    }
-
-    fn publish(&self, state: &State) {
-        self.metrics.set_queued_tokens(state.tokens());
+        let state = self.state.lock();
+        state.queries.tokens() + state.documents.tokens()
     }
 
     /// Requests that wait with their tokens, not with a mere reservation.
     #[cfg(test)]
     pub(super) fn waiting_jobs(&self) -> usize {
         let state = self.state.lock();
-        state.queries.jobs.len() + state.documents.jobs.len()
+        state.queries.len() + state.documents.len()
+    }
+
+    /// Places of requests on flights that another request owns, or on a second place of one's own.
+    #[cfg(test)]
+    pub(super) fn joined_jobs(&self) -> usize {
+        self.state.lock().flights.passengers() - self.flights()
+    }
+
+    /// Sequences that can be joined.
+    #[cfg(test)]
+    pub(super) fn flights(&self) -> usize {
+        self.state.lock().flights.len()
     }
 }
 
 impl State {
-    fn lane(&mut self, role: EmbeddingRole) -> &mut Lane {
-        match role {
-            EmbeddingRole::Query => &mut self.queries,
-            EmbeddingRole::Document => &mut self.documents,
+    fn lane(&mut self, class: Class) -> &mut Lane {
+        match class {
+            Class::Query => &mut self.queries,
+            Class::Document => &mut self.documents,
         }
     }
 
-    fn tokens(&self) -> usize {
-        self.queries.tokens + self.documents.tokens
-    }
-
-    /// Is there room for `tokens` more of `role`?
-    fn admit(&self, capacity: usize, role: EmbeddingRole, tokens: usize) -> Result<(), Full> {
-        let documents_part = capacity - capacity / QUERY_PART;
-        let (lane, part) = match role {
-            EmbeddingRole::Document => (&self.documents, documents_part),
-            EmbeddingRole::Query => (&self.queries, capacity - self.documents.tokens.min(documents_part)),
+    fn next(&mut self, batch_tokens: usize) -> Option<Work> {
+        let order = if self.share.is_documents_turn() {
+            [Class::Document, Class::Query]
+        } else {
+            [Class::Query, Class::Document]
         };
-        if lane.tokens == 0 || lane.tokens + tokens <= part { Ok(()) } else { Err(Full { waiting: self.tokens() }) }
+        order.into_iter().find_map(|class| self.next_of(class, batch_tokens))
     }
 
-    fn next_batch(&mut self, budget: usize) -> Option<Batch> {
-        let documents_turn = self.query_batches_in_a_row >= QUERY_BATCHES_IN_A_ROW && !self.documents.jobs.is_empty();
-        if !documents_turn && let Some(batch) = self.queries.next_batch(budget) {
-            // Only queries that documents had to wait for count.
-            self.query_batches_in_a_row =
-                if self.documents.jobs.is_empty() { 0 } else { self.query_batches_in_a_row + 1 };
-            return Some(batch);
+    fn next_of(&mut self, class: Class, batch_tokens: usize) -> Option<Work> {
+        self.sweep(class);
+        let work = self.lane(class).next(batch_tokens)?;
+        if class == Class::Document && matches!(work, Work::Pass(_)) {
+            self.running_documents += 1;
         }
-        self.query_batches_in_a_row = 0;
-        self.documents.next_batch(budget).or_else(|| self.queries.next_batch(budget))
+        Some(work)
     }
-}
 
-impl Lane {
-    fn next_batch(&mut self, budget: usize) -> Option<Batch> {
-        let mut batch = Batch { pieces: Vec::new(), tokens: 0 };
-        let mut unfinished = VecDeque::new();
-        while let Some(mut waiting) = self.jobs.pop_front() {
-            if let Err(error) = waiting.job.check(WAITING) {
-                waiting.job.fail(error);
-            }
-            if waiting.job.is_answered() {
-                self.tokens = self.tokens.saturating_sub(waiting.job.tokens_from(waiting.next));
-                continue;
-            }
-            let start = waiting.next;
-            while let Some(sequence) = waiting.job.sequence(waiting.next)
-                && (batch.tokens == 0 || batch.tokens + sequence.len() <= budget)
-            {
-                batch.tokens += sequence.len();
-                self.tokens = self.tokens.saturating_sub(sequence.len());
-                waiting.next += 1;
-            }
-            if waiting.next > start {
-                batch.pieces.push(Piece { job: Arc::clone(&waiting.job), places: start..waiting.next });
-            }
-            if waiting.next == waiting.job.len() {
-                continue;
-            }
-            // The batch is full. Who got something goes to the end, who got nothing stays first.
-            if waiting.next > start {
-                unfinished.push_back(waiting);
-            } else {
-                self.jobs.push_front(waiting);
-            }
-            break;
-        }
-        self.jobs.append(&mut unfinished);
-        (!batch.pieces.is_empty()).then_some(batch)
+    fn sweep(&mut self, class: Class) {
+        let left = self.lane(class).sweep();
+        self.bequeath(left);
     }
-}
 
-impl Reservation {
-    /// Puts `job` into the reserved room, which is adjusted to its real size.
-    pub(super) fn fill(mut self, job: Arc<Job>) -> Result<Ticket, Full> {
-        let queue = Arc::clone(&self.queue);
-        let mut state = queue.state.lock();
-        let lane = state.lane(self.role);
-        lane.tokens = lane.tokens.saturating_sub(self.tokens);
-        let reserved = std::mem::take(&mut self.tokens);
-        let needed = job.tokens_from(0);
-        if needed > reserved
-            && let Err(full) = state.admit(queue.capacity, self.role, needed)
-        {
-            queue.publish(&state);
-            return Err(full);
-        }
-        let ticket = queue.enter(&mut state, job, false);
-        drop(state);
-        queue.arrived.notify_one();
-        Ok(ticket)
+    /// Gives the room of an errand back.
+    fn give_back(&mut self, errand: &Errand) {
+        let job = &errand.job;
+        self.lane(job.class).discount(&job.station, job.class, job.size, errand.reserved);
     }
-}
 
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.tokens > 0 {
-            let mut state = self.queue.state.lock();
-            let lane = state.lane(self.role);
-            lane.tokens = lane.tokens.saturating_sub(self.tokens);
-            self.queue.publish(&state);
+    /// Gives flights that wait, and have lost their owner, to those who still want them.
+    fn bequeath(&mut self, flights: Vec<Arc<Flight>>) {
+        let mut heirs: Vec<(Arc<Job>, Vec<Arc<Flight>>)> = Vec::new();
+        for flight in flights {
+            match flight.heir(LEFT) {
+                Some(heir) => match heirs.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &heir)) {
+                    Some((_, inherited)) => inherited.push(flight),
+                    None => heirs.push((heir, vec![flight])),
+                },
+                None => {
+                    flight.land();
+                    self.flights.forget(&flight);
+                    let lane = self.lane(flight.class);
+                    lane.discount(&flight.station, flight.class, flight.size, flight.tokens());
+                }
+            }
         }
+        for (heir, inherited) in heirs {
+            self.lane(heir.class).inherit(&heir, inherited);
+        }
+    }
+
+    fn fail_all(&mut self) {
+        for class in [Class::Query, Class::Document] {
+            let (errands, flights) = self.lane(class).drain();
+            for errand in errands {
+                errand.job.fail(stopping());
+                self.give_back(&errand);
+            }
+            for flight in flights {
+                flight.land().into_iter().for_each(|passenger| passenger.job.fail(stopping()));
+                self.lane(class).discount(&flight.station, flight.class, flight.size, flight.tokens());
+            }
+        }
+        self.flights.clear();
+    }
+
+    fn leave(&mut self, job: &Arc<Job>) {
+        if let Some(errand) = self.lane(job.class).remove_errand(job) {
+            self.give_back(&errand);
+        }
+        let left = self.lane(job.class).remove(job);
+        self.bequeath(left);
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut state = self.queue.state.lock();
-        let lane = state.lane(self.job.role);
-        if let Some(place) = lane.jobs.iter().position(|waiting| Arc::ptr_eq(&waiting.job, &self.job))
-            && let Some(waiting) = lane.jobs.remove(place)
-        {
-            lane.tokens = lane.tokens.saturating_sub(waiting.job.tokens_from(waiting.next));
-            self.queue.publish(&state);
-        }
+        // An answered request owns nothing that waits, unless it failed.
+        self.job.fail(Error::Cancelled);
+        self.queue.state.lock().leave(&self.job);
     }
 }
 
-/// What a request gets that comes while the embedder stops.
+/// What a request gets that comes while the engine stops.
 pub(super) fn stopping() -> Error {
     Error::Unavailable("the embedder is stopping".to_owned())
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use tokio::sync::oneshot;
-    use toller_core::context::Cancellation;
-    use toller_core::{Principal, RequestContext};
-
-    use super::super::job::Answer;
-    use super::*;
-
-    const DOCUMENT: EmbeddingRole = EmbeddingRole::Document;
-    const QUERY: EmbeddingRole = EmbeddingRole::Query;
-
-    fn queue_for(capacity: usize) -> Arc<Queue> {
-        Arc::new(Queue::new(capacity, Arc::new(BatchMetrics::new("test"))))
-    }
-
-    fn job(role: EmbeddingRole, lengths: &[usize]) -> (Arc<Job>, oneshot::Receiver<Answer>) {
-        job_with(role, lengths, RequestContext::new(Principal::anonymous()))
-    }
-
-    fn job_with(
-        role: EmbeddingRole,
-        lengths: &[usize],
-        context: RequestContext,
-    ) -> (Arc<Job>, oneshot::Receiver<Answer>) {
-        let sequences = lengths.iter().map(|length| vec![7; *length]).collect();
-        let (job, answer) = Job::new(role, context, Cancellation::default(), sequences);
-        (Arc::new(job), answer)
-    }
-
-    /// Submits a job whose size was estimated right.
-    fn submit(queue: &Arc<Queue>, role: EmbeddingRole, lengths: &[usize]) -> Result<Ticket, Full> {
-        let (job, _) = job(role, lengths);
-        queue.reserve(role, lengths.iter().sum())?.fill(job)
-    }
-
-    fn roles(queue: &Queue, batches: usize, budget: usize) -> String {
-        (0..batches)
-            .map(|_| match queue.take(budget).unwrap().pieces[0].job.role {
-                EmbeddingRole::Query => 'q',
-                EmbeddingRole::Document => 'd',
-            })
-            .collect()
-    }
-
-    #[test]
-    fn the_bound_leaves_room_for_queries() {
-        let queue = queue_for(800);
-        let _documents = submit(&queue, DOCUMENT, &[700]).unwrap();
-        assert_eq!(submit(&queue, DOCUMENT, &[1]).unwrap_err(), Full { waiting: 700 });
-        let _queries = submit(&queue, QUERY, &[100]).unwrap();
-        assert_eq!(submit(&queue, QUERY, &[1]).unwrap_err(), Full { waiting: 800 });
-    }
-
-    #[test]
-    fn a_request_larger_than_the_queue_waits_alone() {
-        let queue = queue_for(800);
-        let large = submit(&queue, DOCUMENT, &[500; 10]).unwrap();
-        assert_eq!(queue.waiting_tokens(), 5_000);
-        assert!(submit(&queue, DOCUMENT, &[1]).is_err());
-        assert!(submit(&queue, QUERY, &[100]).is_ok(), "queries keep their part");
-        drop(large);
-        assert_eq!(queue.waiting_tokens(), 0);
-        let small = submit(&queue, DOCUMENT, &[1]).unwrap();
-        assert!(submit(&queue, DOCUMENT, &[500; 10]).is_err(), "not while another waits");
-        drop(small);
-    }
-
-    #[test]
-    fn a_wrong_estimate_is_corrected() {
-        let queue = queue_for(800);
-        let (low, _) = job(DOCUMENT, &[50]);
-        let ticket = queue.reserve(DOCUMENT, 5).unwrap().fill(low).unwrap();
-        assert_eq!(queue.waiting_tokens(), 50);
-        let (large, _) = job(DOCUMENT, &[700]);
-        assert!(queue.reserve(DOCUMENT, 5).unwrap().fill(large).is_err());
-        assert_eq!(queue.waiting_tokens(), 50);
-        drop(queue.reserve(DOCUMENT, 100).unwrap());
-        assert_eq!(queue.waiting_tokens(), 50);
-        drop(ticket);
-        assert_eq!(queue.waiting_tokens(), 0);
-    }
-
-    #[test]
-    fn queries_go_first_and_documents_get_every_fifth_batch() {
-        let queue = queue_for(100_000);
-        let mut tickets: Vec<Ticket> = (0..3).map(|_| submit(&queue, DOCUMENT, &[10]).unwrap()).collect();
-        tickets.extend((0..10).map(|_| submit(&queue, QUERY, &[10]).unwrap()));
-        assert_eq!(roles(&queue, 13, 10), "qqqqdqqqqdqqd");
-        assert_eq!(queue.waiting_tokens(), 0);
-    }
-
-    #[test]
-    fn requests_of_a_class_take_turns() {
-        let queue = queue_for(100_000);
-        let (large, _large_answer) = job(DOCUMENT, &[10; 4]);
-        let (small, _small_answer) = job(DOCUMENT, &[10]);
-        let _tickets = [queue.push(Arc::clone(&large), false), queue.push(Arc::clone(&small), false)];
-        let firsts: Vec<bool> = (0..3).map(|_| Arc::ptr_eq(&queue.take(20).unwrap().pieces[0].job, &large)).collect();
-        // 20 of the large one; the small one with 10 of the large one; the rest of it.
-        assert_eq!(firsts, [true, false, true]);
-    }
-
-    #[test]
-    fn small_requests_share_a_batch_within_the_budget() {
-        let queue = queue_for(100_000);
-        let _tickets: Vec<Ticket> = (0..5).map(|_| submit(&queue, QUERY, &[10]).unwrap()).collect();
-        let batch = queue.take(35).unwrap();
-        assert_eq!((batch.pieces.len(), batch.tokens), (3, 30));
-        let batch = queue.take(35).unwrap();
-        assert_eq!((batch.pieces.len(), batch.tokens), (2, 20));
-    }
-
-    #[test]
-    fn who_is_gone_or_late_is_dropped_at_the_door() {
-        let queue = queue_for(100_000);
-        let context = RequestContext::new(Principal::anonymous());
-        let (gone, mut gone_answer) = job_with(QUERY, &[10], context.clone());
-        context.cancellation().cancel();
-        let late = RequestContext::new(Principal::anonymous()).with_deadline(Some(std::time::Instant::now()));
-        let (late, mut late_answer) = job_with(QUERY, &[10], late);
-        let (alive, _alive_answer) = job(QUERY, &[10]);
-        let _tickets = [queue.push(gone, false), queue.push(late, false), queue.push(Arc::clone(&alive), false)];
-        let batch = queue.take(100).unwrap();
-        assert_eq!(batch.pieces.len(), 1);
-        assert!(Arc::ptr_eq(&batch.pieces[0].job, &alive));
-        assert_eq!(gone_answer.try_recv().unwrap(), Err(Error::Cancelled));
-        assert_eq!(late_answer.try_recv().unwrap(), Err(Error::DeadlineExceeded(WAITING)));
-        assert_eq!(queue.waiting_tokens(), 0);
-    }
-
-    #[test]
-    fn closing_answers_everybody() {
-        let queue = queue_for(100_000);
-        let (waiting, mut waiting_answer) = job(DOCUMENT, &[10]);
-        let _ticket = queue.push(waiting, false);
-        queue.close();
-        assert_eq!(waiting_answer.try_recv().unwrap(), Err(stopping()));
-        assert!(queue.take(100).is_none());
-        let (after, mut after_answer) = job(DOCUMENT, &[10]);
-        let _ticket = queue.push(after, false);
-        assert_eq!(after_answer.try_recv().unwrap(), Err(stopping()));
-        assert_eq!(queue.waiting_tokens(), 0);
-    }
-
-    proptest! {
-        /// Every sequence is handed out exactly once, no batch of several sequences exceeds the budget, and the count of
-        /// waiting tokens ends at zero.
-        #[test]
-        fn everything_is_handed_out_once(
-            jobs in prop::collection::vec((any::<bool>(), prop::collection::vec(1_usize..60, 1..12)), 1..12),
-            budget in 16_usize..100,
-        ) {
-            let queue = queue_for(1 << 20);
-            let mut tickets = Vec::new();
-            let mut answers = Vec::new();
-            let mut total = 0;
-            for (is_query, lengths) in &jobs {
-                let (job, answer) = job(if *is_query { QUERY } else { DOCUMENT }, lengths);
-                tickets.push(queue.push(job, false));
-                answers.push(answer);
-                total += lengths.iter().sum::<usize>();
-            }
-            let mut handed_out = 0;
-            while queue.waiting_tokens() > 0 {
-                let batch = queue.take(budget).unwrap();
-                let sequences: usize = batch.pieces.iter().map(|piece| piece.places.len()).sum();
-                prop_assert!(batch.tokens <= budget || sequences == 1);
-                prop_assert_eq!(batch.tokens, batch.pieces.iter().flat_map(Piece::sequences).map(<[u32]>::len).sum::<usize>());
-                for piece in &batch.pieces {
-                    piece.job.deliver(piece.places.start, piece.sequences().map(|ids| vec![ids.len() as f32]).collect());
-                }
-                handed_out += batch.tokens;
-            }
-            prop_assert_eq!(handed_out, total);
-            for ((_, lengths), mut answer) in jobs.iter().zip(answers) {
-                let vectors = answer.try_recv().unwrap().unwrap();
-                let expected: Vec<Vec<f32>> = lengths.iter().map(|length| vec![*length as f32]).collect();
-                prop_assert_eq!(vectors, expected, "in input order");
-            }
-        }
-    }
-}
+mod tests;
