@@ -34,7 +34,7 @@ impl Model {
     /// # Errors
     /// Everything in [`crate::Error`] but `Threads`; the message names the file and what to do.
     pub fn load(source: &Source, overrides: &Overrides) -> Result<Self> {
-        Self::load_folder(&source.folder(None)?, overrides, models::load)
+        Self::load_folder(&source.folder(None)?, overrides)
     }
 
     /// As [`Model::load`], with this hub.
@@ -42,7 +42,7 @@ impl Model {
     /// # Errors
     /// As [`Model::load`].
     pub fn load_with(source: &Source, overrides: &Overrides, hub: &Hub) -> Result<Self> {
-        Self::load_folder(&source.folder(Some(hub))?, overrides, models::load)
+        Self::load_folder(&source.folder(Some(hub))?, overrides)
     }
 
     /// As [`Model::load`], but computed in candle tensors on the CPU, whatever the device: slower, and what the packed encoder

@@ -66,18 +66,6 @@ pub(crate) trait Transformer: Send + Sync {
     ) -> Result<TokenVectors, EncodeError>;
 }
 
-/// The same encoder in candle tensors on the CPU.
-pub(crate) fn load_in_tensors(
-    config: &BertConfig,
-    weights: &Weights<'_>,
-    _: Device,
-) -> LoadResult<Box<dyn Transformer>> {
-    Ok(Box::new(bert::Bert::load(config, weights)?))
-}
-
-/// How an encoder is made from its weights: [`load`] or [`load_in_tensors`].
-pub(crate) type Load = fn(&BertConfig, &Weights<'_>, Device) -> LoadResult<Box<dyn Transformer>>;
-
 /// Refuses a sequence that has no tokens, or more than `positions`.
 fn check_lengths(sequences: &[Sequence<'_>], positions: usize) -> Result<(), EncodeError> {
     match sequences.iter().map(|sequence| sequence.ids.len()).find(|length| *length == 0 || *length > positions) {
