@@ -2,7 +2,8 @@
 //!
 //! The way of a text: [`Source`] says where the model is, [`hub`] brings it to disk, [`folder`] reads what the
 //! sentence-transformers files say about it, [`Tokenizer`] turns the text into token ids, an [`Encoder`] turns the ids into
-//! a vector, and [`LocalEmbeddings`] puts a bounded queue and threads of its own in front of it all.
+//! a vector, and [`LocalEmbeddings`] puts the bounded queue and the threads of an [`Engine`] in front of it all, which is
+//! one for every model of a process.
 //!
 //! ```no_run
 //! use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Source};
@@ -22,6 +23,7 @@ pub mod engine;
 mod error;
 pub mod folder;
 pub mod hub;
+mod long_text;
 mod model;
 pub mod models;
 mod ops;

@@ -9,6 +9,7 @@ use tokenizers::utils::truncation::TruncationParams;
 use tokenizers::{PostProcessor as _, TruncationDirection};
 
 use crate::error::{Error, Result};
+use crate::long_text;
 
 /// A text as the model sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,14 +55,15 @@ impl Tokenizer {
         Ok(Self { inner, content_tokens, lower_case })
     }
 
-    /// The ids of `instruction` + `text`. Linear in the text's length.
+    /// The ids of `instruction` + `text`. Linear in the bytes that the model reads.
     ///
     /// # Errors
     /// The tokenizer's own message; does not happen for BERT vocabularies, which have an unknown token.
     pub fn encode(&self, instruction: &str, text: &str) -> Result<Tokenized, String> {
         let joined = format!("{instruction}{text}");
         let input = if self.lower_case { joined.to_lowercase() } else { joined };
-        let mut encoding = self.inner.encode_fast(input, false).map_err(|error| error.to_string())?;
+        let encoding = long_text::encode(&self.inner, &input, self.content_tokens + 1);
+        let mut encoding = encoding.map_err(|error| error.to_string())?;
         let truncated = encoding.len() > self.content_tokens;
         encoding.truncate(self.content_tokens, 0, TruncationDirection::Right);
         let complete = match self.inner.get_post_processor() {

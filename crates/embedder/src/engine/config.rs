@@ -7,14 +7,14 @@ use crate::error::{Error, Result};
 
 /// Tokens that may wait, unless configured: at the speed of a small model on two cores about a minute of work.
 pub const DEFAULT_QUEUE_TOKENS: usize = 262_144;
-/// Tokens per forward pass, unless configured: enough to use the caches well, little enough that a query waits for less than
-/// a second.
+/// The most tokens of a forward pass, unless configured. Passes are as long as the measured speed computes in a tenth of a
+/// second; this bounds them on machines with many cores.
 pub const DEFAULT_BATCH_TOKENS: usize = 4_096;
 
 const QUEUE_TOKENS: RangeInclusive<usize> = 1_024..=1 << 30;
 const BATCH_TOKENS: RangeInclusive<usize> = 16..=1 << 20;
 
-/// A checked configuration of [`crate::LocalEmbeddings`].
+/// A checked configuration of an [`crate::Engine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbedderConfig {
     workers: usize,
@@ -44,7 +44,7 @@ impl EmbedderConfig {
         self.queue_tokens
     }
 
-    /// Tokens per forward pass; a longer single text makes a pass of its own.
+    /// The most tokens of a forward pass; a longer single text makes a pass of its own.
     pub fn batch_tokens(&self) -> usize {
         self.batch_tokens
     }
@@ -82,7 +82,7 @@ impl EmbedderConfigBuilder {
         self
     }
 
-    /// Tokens per forward pass, 16 to 2^20; default [`DEFAULT_BATCH_TOKENS`].
+    /// The most tokens of a forward pass, 16 to 2^20; default [`DEFAULT_BATCH_TOKENS`].
     #[must_use]
     pub fn batch_tokens(mut self, tokens: usize) -> Self {
         self.batch_tokens = Some(tokens);

@@ -106,6 +106,10 @@ pub(super) fn station() -> Arc<Station> {
 impl Bench {
     /// So many workers of one thread, with batches of 16 tokens, behind a queue of 1,024.
     fn new(workers: usize) -> Self {
+        Self::with_queue(workers, 1_024)
+    }
+
+    fn with_queue(workers: usize, queue_tokens: usize) -> Self {
         let (entered_sender, entered) = mpsc::channel();
         let (permits, permitted) = mpsc::channel();
         let fake = Arc::new(Fake {
@@ -115,7 +119,7 @@ impl Bench {
             greatest_depth: AtomicUsize::new(0),
         });
         let config = EmbedderConfig::builder().processors(workers).workers(workers);
-        let engine = Engine::start(config.queue_tokens(1_024).batch_tokens(16).build().unwrap()).unwrap();
+        let engine = Engine::start(config.queue_tokens(queue_tokens).batch_tokens(16).build().unwrap()).unwrap();
         let handle = engine.serve(EncoderOnEngine {
             encoder: Arc::clone(&fake) as Arc<dyn Encoder>,
             model: "fake".to_owned(),
@@ -161,6 +165,15 @@ impl Bench {
         let started = Instant::now();
         while self.handle.engine.queue.waiting_jobs() != requests {
             assert!(started.elapsed() < LIVENESS, "{requests} requests never wait");
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+    }
+
+    /// Waits until so many tokens wait or are reserved.
+    async fn until_queued(&self, tokens: usize) {
+        let started = Instant::now();
+        while self.queued_tokens() != tokens {
+            assert!(started.elapsed() < LIVENESS, "{} tokens wait", self.queued_tokens());
             tokio::time::sleep(Duration::from_micros(100)).await;
         }
     }
@@ -227,7 +240,7 @@ async fn a_full_queue_refuses_at_once_and_says_when_to_come_back() {
     let running = bench.spawn(Class::Document, batches(GATED, 0..1));
     bench.running().await;
     let waiting = bench.spawn(Class::Document, batches(PLAIN, 100..174));
-    bench.until_waiting(1).await;
+    bench.until_queued(888).await;
     let refused = bench.compute(Class::Document, batches(PLAIN, 1..2)).await.unwrap_err();
     let Error::ResourceExhausted { what, retry_after: Some(retry_after) } = refused else {
         panic!("expected a full queue, got {refused:?}");
@@ -312,15 +325,10 @@ async fn a_fault_in_a_shared_batch_spares_the_other_requests_and_who_joined() {
     let first = bench.spawn(Class::Document, batches(HANGS, 0..1));
     bench.running().await;
     let good = bench.spawn(Class::Query, vec![sequence(PLAIN, 1, 4)]);
-    bench.until_waiting(0).await;
     let bad = bench.spawn(Class::Query, vec![sequence(PLAIN, 2, 4), sequence(PANICS, 3, 4)]);
     let joined = bench.spawn(Class::Query, vec![sequence(PLAIN, 2, 4)]);
     // All wait to be tokenised, which happens in the middle of the pass that hangs, before any query is computed.
-    let started = Instant::now();
-    while bench.queued_tokens() < 16 {
-        assert!(started.elapsed() < LIVENESS);
-        tokio::time::sleep(Duration::from_micros(100)).await;
-    }
+    bench.until_queued(16).await;
     bench.permit();
     assert_eq!(bench.running().await, [1, 2, 3], "who joined has no place of its own");
     assert_eq!(first.await.unwrap(), Ok(vec![computed(0, 12)]));
@@ -347,7 +355,7 @@ async fn a_query_runs_in_the_middle_of_a_pass_of_documents() {
 
 #[tokio::test]
 async fn a_small_query_runs_in_the_middle_of_a_large_one() {
-    let bench = Bench::new(1);
+    let bench = Bench::with_queue(1, 4_096);
     let large = bench.spawn(Class::Query, batches(GATED, 0..200));
     assert_eq!(bench.running().await, [0]);
     assert_eq!(bench.compute(Class::Query, batches(PLAIN, 900..901)).await, Ok(vec![computed(900, 12)]));
@@ -395,9 +403,8 @@ async fn tokenising_a_large_document_request_does_not_hold_up_a_query() {
         tokio::time::sleep(Duration::from_micros(100)).await;
     }
     let query = bench.spawn(Class::Query, batches(PLAIN, 900..901));
-    while bench.queued_tokens() < 100 * 12 + 12 {
-        tokio::time::sleep(Duration::from_micros(100)).await;
-    }
+    // The longest sequence for each of the large texts, and the query.
+    bench.until_queued(100 * 512 + 12).await;
     let started = prepared.load(Ordering::SeqCst);
     drop(closed);
     assert_eq!(bench.running().await, [900], "before any document");
@@ -408,11 +415,14 @@ async fn tokenising_a_large_document_request_does_not_hold_up_a_query() {
 
 #[tokio::test]
 async fn who_joins_a_running_text_gets_it_also_when_its_owner_goes() {
-    let bench = Bench::new(1);
+    // The second worker tokenises while the first one computes.
+    let bench = Bench::new(2);
     let owner = bench.spawn(Class::Document, batches(GATED, 0..1));
     bench.running().await;
     let joined = bench.spawn(Class::Document, batches(GATED, 0..1));
+    let started = Instant::now();
     while bench.handle.engine.queue.joined_jobs() < 1 {
+        assert!(started.elapsed() < LIVENESS);
         tokio::time::sleep(Duration::from_micros(100)).await;
     }
     assert_eq!(bench.queued_tokens(), 0);
@@ -447,7 +457,7 @@ async fn one_stuck_worker_of_two_shows() {
     let Err(Error::Unavailable(reason)) = bench.handle.check_alive(Duration::from_millis(200)).await else {
         panic!("a worker hangs");
     };
-    assert!(reason.contains("has given no sign of life for 0."), "{reason}");
+    assert!(reason.contains("has given no sign of life for"), "{reason}");
     bench.permit();
     assert!(stuck.await.unwrap().is_ok());
     assert_eq!(bench.handle.check_alive(LIVENESS).await, Ok(()));
@@ -459,7 +469,7 @@ async fn stopping_answers_who_waits_and_ends_the_threads() {
     let first = bench.spawn(Class::Document, batches(GATED, 0..1));
     bench.running().await;
     let second = bench.spawn(Class::Document, batches(PLAIN, 1..2));
-    bench.until_waiting(1).await;
+    bench.until_queued(12).await;
     // The requests hold the engine too, so what its drop would do is done here.
     bench.handle.engine.queue.close();
     for request in [first, second] {
@@ -500,7 +510,7 @@ proptest! {
     #[test]
     fn everybody_gets_their_own(schedule in prop::collection::vec(scheduled(), 1..30), workers in 1_usize..3) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let bench = Bench::new(workers);
+        let bench = Bench::with_queue(workers, 1 << 16);
         let outcome: Result<(), TestCaseError> = runtime.block_on(async {
             let mut requests = Vec::new();
             for one in &schedule {

@@ -5,6 +5,7 @@
 
 mod bge;
 mod fixtures;
+mod flood;
 mod folder;
 mod hub;
 mod hub_server;
