@@ -42,7 +42,6 @@ pub(crate) use handle::EngineHandle;
 use job::Job;
 pub use local::LocalEmbeddings;
 use queue::Queue;
-
 pub use reranker::LocalReranker;
 pub(crate) use station::EncoderOnEngine;
 use station::Station;
