@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::tokenizer;
+use crate::{long_text, tokenizer};
 
 /// The share of the longest input that a query may take, as in FlagEmbedding: 3/4, rounded down.
 const QUERY_SHARE: (usize, usize) = (3, 4);
@@ -69,7 +69,7 @@ impl PairTokenizer {
         Ok(Self { inner, template, query_tokens, content_tokens })
     }
 
-    /// The ids of `text` as a query. Linear in the text's length.
+    /// The ids of `text` as a query. Linear in the bytes that the model reads.
     ///
     /// # Errors
     /// The tokenizer's own message; does not happen for vocabularies with an unknown token.
@@ -80,7 +80,7 @@ impl PairTokenizer {
         Ok(TokenizedQuery { ids, truncated })
     }
 
-    /// The ids of `query` with `document`. Linear in the document's length; an empty document is a document.
+    /// The ids of `query` with `document`. Linear in the bytes that the model reads; an empty document is a document.
     ///
     /// # Errors
     /// As [`PairTokenizer::query`].
@@ -104,7 +104,8 @@ impl PairTokenizer {
 
     /// The ids of `text` alone, at most one more than all content may have.
     fn content(&self, text: &str) -> std::result::Result<Vec<u32>, String> {
-        let encoding = self.inner.encode_fast(text, false).map_err(|error| error.to_string())?;
+        let encoding = long_text::encode(&self.inner, text, self.content_tokens + 1);
+        let encoding = encoding.map_err(|error| error.to_string())?;
         Ok(encoding.get_ids().to_vec())
     }
 }
