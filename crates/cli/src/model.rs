@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::table;
 use crate::terminal::say;
 
-/// Fetch models from the hub, or list those that are here
+/// Fetch models, which embed or rerank, from the hub, or list those that are here
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Models come from a Hugging Face hub and live in its cache. HF_HOME and HF_HUB_CACHE say where the cache is, HF_ENDPOINT
@@ -29,6 +29,7 @@ enum Command {
     #[command(after_help = "\
 Examples:
   toller model pull BAAI/bge-small-en-v1.5
+  toller model pull BAAI/bge-reranker-base
   toller model pull BAAI/bge-small-en-v1.5 --revision 5c38ec7c405ec4b44b94cc5a9bb96e735b38267a
   HF_ENDPOINT=https://hub.example.com toller model pull sentence-transformers/all-MiniLM-L6-v2")]
     Pull {

@@ -14,8 +14,11 @@
 //! # Ok::<(), toller_embedder::Error>(())
 //! ```
 
+pub mod bench;
 mod bge;
 pub mod cpu;
+mod cross_encoder;
+mod device;
 mod encoder;
 pub mod engine;
 mod error;
@@ -25,18 +28,24 @@ mod long_text;
 mod model;
 pub mod models;
 mod ops;
+mod packed;
+mod pair_tokenizer;
 mod pooling;
+mod rerank_model;
 mod source;
 mod tokenizer;
 mod weights;
 
+pub use device::Device;
 pub use encoder::{Checkpoint, EncodeError, Encoder, Sequence};
 pub use engine::config::{EmbedderConfig, EmbedderConfigBuilder};
-pub use engine::{Engine, LocalEmbeddings};
+pub use engine::{Engine, LocalEmbeddings, LocalReranker};
 pub use error::{Error, Result};
-pub use folder::Overrides;
+pub use folder::{Overrides, RerankOverrides};
 pub use hub::Hub;
 pub use hub::cache::CachedModel;
 pub use model::Model;
+pub use pair_tokenizer::{PairTokenizer, TokenizedPair, TokenizedQuery};
+pub use rerank_model::RerankModel;
 pub use source::{Repository, Source};
 pub use tokenizer::{Tokenized, Tokenizer};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use toller_core::Fingerprint;
 
 use crate::encoder::{Encoder, PooledEncoder};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::folder::{ModelFolder, Overrides};
-use crate::hub::{Hub, cache};
-use crate::models::bert::Bert;
+use crate::hub::Hub;
+use crate::models;
 use crate::source::Source;
 use crate::tokenizer::Tokenizer;
 use crate::weights::WeightsFile;
@@ -32,12 +32,9 @@ impl Model {
     /// Blocks while it downloads and reads: call it off the async threads. Memory peaks at about twice the weights.
     ///
     /// # Errors
-    /// Everything in [`Error`] but `Threads`; the message names the file and what to do.
+    /// Everything in [`crate::Error`] but `Threads`; the message names the file and what to do.
     pub fn load(source: &Source, overrides: &Overrides) -> Result<Self> {
-        match source {
-            Source::Folder(path) => Self::load_folder(path, overrides),
-            Source::Hub(_) => Self::load_with(source, overrides, &Hub::from_env()?),
-        }
+        Self::load_folder(&source.folder(None)?, overrides, models::load)
     }
 
     /// As [`Model::load`], with this hub.
@@ -45,13 +42,19 @@ impl Model {
     /// # Errors
     /// As [`Model::load`].
     pub fn load_with(source: &Source, overrides: &Overrides, hub: &Hub) -> Result<Self> {
-        match source {
-            Source::Folder(path) => Self::load_folder(path, overrides),
-            Source::Hub(repository) => Self::load_folder(&hub.snapshot(repository)?.folder, overrides),
-        }
+        Self::load_folder(&source.folder(Some(hub))?, overrides, models::load)
     }
 
-    fn load_folder(path: &Path, overrides: &Overrides) -> Result<Self> {
+    /// As [`Model::load`], but computed in candle tensors on the CPU, whatever the device: slower, and what the packed encoder
+    /// is compared with.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_in_tensors(source: &Source, overrides: &Overrides) -> Result<Self> {
+        Self::load_folder(&source.folder(None)?, overrides, models::load_in_tensors)
+    }
+
+    fn load_folder(path: &Path, overrides: &Overrides, make: models::Load) -> Result<Self> {
         let folder = ModelFolder::read(path, overrides)?;
         let tokenizer = Tokenizer::read(
             &path.join("tokenizer.json"),
@@ -60,17 +63,9 @@ impl Model {
             folder.lower_case,
         )?;
 
-        let weights_path = path.join("model.safetensors");
-        let file = WeightsFile::read(&weights_path)?;
-        let weights_sha256 = file.sha256();
-        if let Some(promised) = cache::promised_sha256(&weights_path)
-            && promised != weights_sha256
-        {
-            let problem =
-                "does not have the content that the hub promised: delete the file and pull the model again".to_owned();
-            return Err(Error::Weights { path: weights_path, problem });
-        }
-        let bert = Bert::load(&folder.config, &file.tensors()?)?;
+        let file = WeightsFile::read_verified(&path.join("model.safetensors"))?;
+        let weights_sha256 = file.sha256().to_owned();
+        let transformer = make(&folder.config, &file.tensors()?, overrides.device)?;
         drop(file);
 
         let fingerprint = Fingerprint {
@@ -88,11 +83,7 @@ impl Model {
         tracing::info!(%fingerprint, "model loaded");
         Ok(Self {
             tokenizer: Arc::new(tokenizer),
-            encoder: Arc::new(PooledEncoder {
-                transformer: Box::new(bert),
-                pooling: folder.pooling,
-                normalize: folder.normalize,
-            }),
+            encoder: Arc::new(PooledEncoder { transformer, pooling: folder.pooling, normalize: folder.normalize }),
             fingerprint: Arc::new(fingerprint),
         })
     }

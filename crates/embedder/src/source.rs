@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::hub::Hub;
 
 /// Longest repository name that a hub accepts, in bytes.
 const MAX_REPOSITORY_BYTES: usize = 193;
@@ -38,6 +39,15 @@ impl Source {
             return Ok(Self::Folder(reference.into()));
         }
         Repository::parse(reference).map(Self::Hub)
+    }
+
+    /// The folder of the model's files, fetched with `hub` (or else the hub of the environment) when it is a repository.
+    pub(crate) fn folder(&self, hub: Option<&Hub>) -> Result<PathBuf> {
+        match (self, hub) {
+            (Self::Folder(path), _) => Ok(path.clone()),
+            (Self::Hub(repository), Some(hub)) => Ok(hub.snapshot(repository)?.folder),
+            (Self::Hub(repository), None) => Ok(Hub::from_env()?.snapshot(repository)?.folder),
+        }
     }
 }
 

@@ -40,27 +40,7 @@ impl Tokenizer {
     /// [`Error::FileMissing`], [`Error::Io`] or [`Error::Tokenizer`] with the path; [`Error::Invalid`] when `max_tokens`
     /// leaves no room for the text.
     pub fn read(path: &Path, max_tokens: usize, vocabulary: usize, lower_case: bool) -> Result<Self> {
-        let fault = |problem: String| Error::Tokenizer { path: PathBuf::from(path), problem };
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let hint = "it holds the vocabulary in the form of the tokenizers library: fetch it into this folder";
-                return Err(Error::FileMissing { path: path.to_path_buf(), hint });
-            }
-            Err(error) => return Err(Error::io(path, error)),
-        };
-        let json: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| Error::Json { path: path.to_path_buf(), reason: error.to_string() })?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
-            .map_err(|error| fault(format!("is not a tokenizer that the tokenizers library knows: {error}")))?;
-
-        let largest_id = inner.get_vocab(true).into_values().max().unwrap_or(0) as usize;
-        if largest_id >= vocabulary {
-            let problem = format!(
-                "has token id {largest_id}, but vocab_size in config.json is {vocabulary}: the files do not belong together"
-            );
-            return Err(fault(problem));
-        }
+        let (mut inner, json) = read_file(path, vocabulary)?;
         let special_tokens = inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
         let Some(content_tokens) = max_tokens.checked_sub(special_tokens).filter(|content| *content > 0) else {
             let problem = format!(
@@ -69,10 +49,8 @@ impl Tokenizer {
             );
             return Err(Error::Invalid { field: "max_tokens", problem });
         };
-        inner.with_padding(None);
-        // One more than is kept: tokenising can stop early, and a cut still shows.
-        let truncation = TruncationParams { max_length: content_tokens + 1, ..TruncationParams::default() };
-        inner.with_truncation(Some(truncation)).map_err(|error| fault(error.to_string()))?;
+        cut_after(&mut inner, content_tokens)
+            .map_err(|problem| Error::Tokenizer { path: path.to_path_buf(), problem })?;
         let lower_case = lower_case && !json.get("normalizer").is_some_and(lower_cases);
         Ok(Self { inner, content_tokens, lower_case })
     }
@@ -94,6 +72,41 @@ impl Tokenizer {
         };
         Ok(Tokenized { ids: complete.get_ids().to_vec(), truncated })
     }
+}
+
+/// Reads the tokenizer.json at `path` for a model of `vocabulary` tokens.
+pub(crate) fn read_file(path: &Path, vocabulary: usize) -> Result<(tokenizers::Tokenizer, Value)> {
+    let fault = |problem: String| Error::Tokenizer { path: PathBuf::from(path), problem };
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let hint = "it holds the vocabulary in the form of the tokenizers library: fetch it into this folder";
+            return Err(Error::FileMissing { path: path.to_path_buf(), hint });
+        }
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    let json: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::Json { path: path.to_path_buf(), reason: error.to_string() })?;
+    let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
+        .map_err(|error| fault(format!("is not a tokenizer that the tokenizers library knows: {error}")))?;
+
+    let largest_id = inner.get_vocab(true).into_values().max().unwrap_or(0) as usize;
+    if largest_id >= vocabulary {
+        let problem = format!(
+            "has token id {largest_id}, but vocab_size in config.json is {vocabulary}: the files do not belong together"
+        );
+        return Err(fault(problem));
+    }
+    // tokenizer.json may carry both.
+    inner.with_padding(None);
+    inner.with_truncation(None).map_err(|error| fault(error.to_string()))?;
+    Ok((inner, json))
+}
+
+/// Cuts every text after `content_tokens` tokens and one: tokenising can stop early, and a cut still shows.
+pub(crate) fn cut_after(inner: &mut tokenizers::Tokenizer, content_tokens: usize) -> Result<(), String> {
+    let truncation = TruncationParams { max_length: content_tokens + 1, ..TruncationParams::default() };
+    inner.with_truncation(Some(truncation)).map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// Does this normalizer, or a part of it, lower-case?

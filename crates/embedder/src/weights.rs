@@ -14,20 +14,21 @@ use safetensors::{SafeTensors, tensor};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
+use crate::hub::cache;
 
-/// The prefix that weights saved from a model with a head carry.
-const HEAD_PREFIX: &str = "bert.";
+/// What stands before the encoder's names in weights that were saved from a model with a head.
+const ENCODER_PREFIXES: [&str; 2] = ["bert.", "roberta."];
 
 /// A weights file in memory.
 #[derive(Debug)]
 pub(crate) struct WeightsFile {
     path: PathBuf,
     bytes: Vec<u8>,
+    sha256: String,
 }
 
 impl WeightsFile {
-    /// Reads the file at `path`.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
+    fn read(path: &Path) -> Result<Self> {
         let read = || -> io::Result<Vec<u8>> {
             let mut file = File::open(path)?;
             // One allocation of the right size: growing would double the peak.
@@ -37,7 +38,10 @@ impl WeightsFile {
             Ok(bytes)
         };
         match read() {
-            Ok(bytes) => Ok(Self { path: path.to_path_buf(), bytes }),
+            Ok(bytes) => {
+                let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+                Ok(Self { path: path.to_path_buf(), bytes, sha256 })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(Error::FileMissing { path: path.to_path_buf(), hint: missing_hint(path) })
             }
@@ -45,9 +49,20 @@ impl WeightsFile {
         }
     }
 
+    /// Reads the file at `path`, and refuses it when it is in a hub's cache and is not what the hub promised.
+    pub(crate) fn read_verified(path: &Path) -> Result<Self> {
+        let file = Self::read(path)?;
+        if cache::promised_sha256(path).is_some_and(|promised| promised != file.sha256) {
+            let problem =
+                "does not have the content that the hub promised: delete the file and pull the model again".to_owned();
+            return Err(Error::Weights { path: file.path, problem });
+        }
+        Ok(file)
+    }
+
     /// SHA-256 of the file in lower-case hexadecimal.
-    pub(crate) fn sha256(&self) -> String {
-        Sha256::digest(&self.bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    pub(crate) fn sha256(&self) -> &str {
+        &self.sha256
     }
 
     /// The tensors in the file.
@@ -56,12 +71,13 @@ impl WeightsFile {
             path: self.path.clone(),
             problem: format!("is truncated or damaged ({error}): fetch the file again"),
         })?;
-        let prefix = if tensors.names().iter().any(|name| name.starts_with(HEAD_PREFIX)) { HEAD_PREFIX } else { "" };
+        let carries = |prefix: &str| tensors.names().iter().any(|name| name.starts_with(prefix));
+        let prefix = ENCODER_PREFIXES.into_iter().find(|prefix| carries(prefix)).unwrap_or("");
         Ok(Weights { path: &self.path, tensors, prefix })
     }
 }
 
-/// The tensors of a weights file.
+/// The tensors of a weights file. Names are those of the encoder; what stands before them in files with a head is found out.
 #[derive(Debug)]
 pub(crate) struct Weights<'file> {
     path: &'file Path,
@@ -73,6 +89,18 @@ impl Weights<'_> {
     /// The matrix `name` of `rows` × `columns`.
     pub(crate) fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Tensor> {
         self.tensor(name, self.values(name, &[rows, columns])?, rows, columns)
+    }
+
+    /// As [`Weights::matrix`], on `device`.
+    pub(crate) fn matrix_on(&self, name: &str, rows: usize, columns: usize, device: &Device) -> Result<Tensor> {
+        let values = self.values(name, &[rows, columns])?;
+        Tensor::from_vec(values, (rows, columns), device).map_err(|error| self.fault(name, error.to_string()))
+    }
+
+    /// The vector `name` of `length` values, on `device`.
+    pub(crate) fn vector_on(&self, name: &str, length: usize, device: &Device) -> Result<Tensor> {
+        let values = self.values(name, &[length])?;
+        Tensor::from_vec(values, length, device).map_err(|error| self.fault(name, error.to_string()))
     }
 
     /// A matrix of `values` that were read from this file and changed; `name` is for the error.
@@ -90,19 +118,30 @@ impl Weights<'_> {
         self.values(name, &[length])
     }
 
+    /// The values of a tensor of the head, which stands beside the encoder: its name is the whole name.
+    pub(crate) fn head_values(&self, full_name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        self.read(
+            full_name,
+            shape,
+            "it belongs to the head of a reranker, and the file is an embedding model's, or another model's",
+        )
+    }
+
     fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        let full_name = format!("{}{name}", self.prefix);
-        let view = self.tensors.tensor(&full_name).map_err(|_| {
-            self.fault(&full_name, "is missing: the file is another model's, or config.json is".to_owned())
-        })?;
+        self.read(&format!("{}{name}", self.prefix), shape, "the file is another model's, or config.json is")
+    }
+
+    fn read(&self, full_name: &str, shape: &[usize], when_missing: &str) -> Result<Vec<f32>> {
+        let view =
+            self.tensors.tensor(full_name).map_err(|_| self.fault(full_name, format!("is missing: {when_missing}")))?;
         if view.shape() != shape {
             let problem = format!(
                 "has shape {:?}, but config.json implies {shape:?}: the files do not belong together",
                 view.shape()
             );
-            return Err(self.fault(&full_name, problem));
+            return Err(self.fault(full_name, problem));
         }
-        self.to_f32(&full_name, &view)
+        self.to_f32(full_name, &view)
     }
 
     fn to_f32(&self, name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {

@@ -82,6 +82,7 @@ fn load_local(embedding: &EmbeddingConfig) -> Result<LocalEmbeddings, GatewayErr
         max_tokens: embedding.max_tokens.map(|tokens| tokens as usize),
         query_instruction: embedding.query_instruction.clone(),
         document_instruction: embedding.document_instruction.clone(),
+        ..Overrides::default()
     };
     let model = Model::load(&source, &overrides)?;
     let mut builder = EmbedderConfig::builder().queue_tokens(embedding.queue_tokens);

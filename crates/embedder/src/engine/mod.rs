@@ -18,6 +18,7 @@ mod job;
 mod lane;
 mod local;
 mod queue;
+mod reranker;
 mod share;
 mod speed;
 mod station;
@@ -41,6 +42,8 @@ pub(crate) use handle::EngineHandle;
 use job::Job;
 pub use local::LocalEmbeddings;
 use queue::Queue;
+
+pub use reranker::LocalReranker;
 pub(crate) use station::EncoderOnEngine;
 use station::Station;
 use vitals::Vitals;

@@ -1,22 +1,26 @@
 //! A model's folder in sentence-transformers layout: what its small files say about it.
 //!
 //! [`bert_config`] reads config.json, `modules` the pooling and normalisation, `prompts` the instructions, and
-//! [`ModelFolder::read`] puts them together with the caller's [`Overrides`], which beat the files.
+//! [`ModelFolder::read`] puts them together with the caller's [`Overrides`], which beat the files. [`RerankerFolder::read`] is
+//! the same for rerankers, which have config.json alone.
 
 pub mod bert_config;
 mod json;
 mod modules;
 mod prompts;
+mod reranker;
 
 use std::path::{Path, PathBuf};
 
 use toller_core::fingerprint::Pooling;
 
 use crate::bge;
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::hub::cache;
 use bert_config::BertConfig;
 use json::JsonFile;
+pub use reranker::{RerankOverrides, RerankerFolder};
 
 /// What the caller decides instead of the model's files; nothing by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub struct Overrides {
     pub query_instruction: Option<String>,
     /// Put before every document; empty for nothing.
     pub document_instruction: Option<String>,
+    /// What computes.
+    pub device: Device,
 }
 
 /// What a model's small files say.
@@ -67,12 +73,9 @@ impl ModelFolder {
     /// # Errors
     /// Names the file and key that is missing, broken, or asks for something that is not built.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self> {
-        if !path.is_dir() {
-            return Err(Error::FolderMissing(path.to_path_buf()));
-        }
-        let config_file =
-            JsonFile::read(&path.join("config.json"), "a model's folder has a config.json: check the path")?;
+        let config_file = read_config_file(path)?;
         let config = BertConfig::read(&config_file)?;
+        reranker::refuse_as_embedder(path, &config_file)?;
         // A local copy of a BGE model may have any name, but its config.json remembers where it came from. A repository's
         // name is trusted alone: a fine-tuned model remembers its base too, and was perhaps trained without the instruction.
         let (folder_name, revision, bge_instruction) = match cache::identify(path) {
@@ -109,16 +112,19 @@ impl ModelFolder {
     }
 }
 
+fn read_config_file(path: &Path) -> Result<JsonFile> {
+    if !path.is_dir() {
+        return Err(Error::FolderMissing(path.to_path_buf()));
+    }
+    JsonFile::read(&path.join("config.json"), "a model's folder has a config.json: check the path")
+}
+
 /// The longest input: the override, else sentence_bert_config.json, else what the model has positions for (which is also what
 /// sentence-transformers does without the file).
 fn max_tokens(file: Option<&JsonFile>, config: &BertConfig, overrides: &Overrides) -> Result<usize> {
     let positions = config.positions;
     if let Some(max_tokens) = overrides.max_tokens {
-        if max_tokens == 0 || max_tokens > positions {
-            let problem = format!("must be 1 to {positions}, the model's positions, got {max_tokens}");
-            return Err(Error::Invalid { field: "max_tokens", problem });
-        }
-        return Ok(max_tokens);
+        return within_positions(max_tokens, positions);
     }
     let Some(file) = file else { return Ok(positions) };
     match file.count("max_seq_length")? {
@@ -129,6 +135,14 @@ fn max_tokens(file: Option<&JsonFile>, config: &BertConfig, overrides: &Override
         Some(stated) => Ok(stated),
         None => Ok(positions),
     }
+}
+
+fn within_positions(max_tokens: usize, positions: usize) -> Result<usize> {
+    if max_tokens == 0 || max_tokens > positions {
+        let problem = format!("must be 1 to {positions}, the model's positions, got {max_tokens}");
+        return Err(Error::Invalid { field: "max_tokens", problem });
+    }
+    Ok(max_tokens)
 }
 
 fn folder_name(path: &Path) -> String {

@@ -1,4 +1,4 @@
-//! BERT (Devlin et al. 2018, <https://arxiv.org/abs/1810.04805>), over packed batches.
+//! BERT (Devlin et al. 2018, <https://arxiv.org/abs/1810.04805>) and XLM-RoBERTa, which computes the same, over packed batches.
 //!
 //! All sequences of a batch lie one after another in one (tokens × hidden) matrix: no padding, no mask, and one matrix
 //! product per linear layer. Only attention looks at one sequence at a time. The steps are those of
@@ -14,7 +14,7 @@ use crate::folder::bert_config::BertConfig;
 use crate::ops::{AddBias, AddNorm, BiasGelu, SoftmaxRows};
 use crate::weights::Weights;
 
-/// A BERT encoder with its weights, in f32 on the CPU.
+/// A BERT or XLM-RoBERTa encoder with its weights, in f32 on the CPU.
 pub struct Bert {
     embeddings: BertEmbeddings,
     layers: Vec<BertLayer>,
@@ -48,14 +48,10 @@ impl Transformer for Bert {
         rows: Rows,
         checkpoint: Checkpoint<'_>,
     ) -> Result<TokenVectors, EncodeError> {
+        super::check_lengths(sequences, self.positions)?;
         let failed = |error: candle_core::Error| EncodeError::Failed(error.to_string());
         let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.ids.len()).collect();
-        if let Some(length) = lengths.iter().find(|length| **length == 0 || **length > self.positions) {
-            let problem = format!("a sequence has {length} tokens, but must have 1 to {}", self.positions);
-            return Err(EncodeError::Failed(problem));
-        }
-        let ids: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.ids).collect();
-        let mut matrix = self.embeddings.forward(&ids).map_err(failed)?;
+        let mut matrix = self.embeddings.forward(sequences).map_err(failed)?;
         for layer in &self.layers {
             if checkpoint().is_break() {
                 return Err(EncodeError::Stopped);
@@ -71,38 +67,54 @@ impl Transformer for Bert {
     }
 }
 
-/// `BertEmbeddings`: word + position + token type 0, then LayerNorm.
+/// `BertEmbeddings`: word + position + token type, then LayerNorm.
 struct BertEmbeddings {
     words: Tensor,
-    /// The position table with the row of token type 0, which every token has, added to each of its rows.
-    positions: Tensor,
+    /// The sum of position and token type: for each type, a row for each position.
+    places: Tensor,
+    positions: usize,
+    types: usize,
     norm: AddNorm,
 }
 
 impl BertEmbeddings {
     fn load(config: &BertConfig, weights: &Weights<'_>) -> error::Result<Self> {
+        const POSITIONS: &str = "embeddings.position_embeddings.weight";
         let hidden = config.hidden;
-        let mut positions = weights.matrix_values("embeddings.position_embeddings.weight", config.positions, hidden)?;
+        let rows = config.first_position + config.positions;
+        let positions = weights.matrix_values(POSITIONS, rows, hidden)?;
         let types = weights.matrix_values("embeddings.token_type_embeddings.weight", config.token_types, hidden)?;
-        for row in positions.chunks_exact_mut(hidden) {
-            for (value, token_type) in row.iter_mut().zip(&types) {
-                *value += token_type;
+        // A pair has two segments; a model with a third type never sees it.
+        let type_count = config.token_types.min(2);
+        let mut places = Vec::with_capacity(type_count * config.positions * hidden);
+        for token_type in types.chunks_exact(hidden).take(type_count) {
+            for position in positions.chunks_exact(hidden).skip(config.first_position) {
+                places.extend(position.iter().zip(token_type).map(|(position, token_type)| position + token_type));
             }
         }
         Ok(Self {
             words: weights.matrix("embeddings.word_embeddings.weight", config.vocabulary, hidden)?,
-            positions: weights.tensor("embeddings.position_embeddings.weight", positions, config.positions, hidden)?,
+            places: weights.tensor(POSITIONS, places, type_count * config.positions, hidden)?,
+            positions: config.positions,
+            types: type_count,
             norm: layer_norm(config, weights, "embeddings.LayerNorm", Vec::new())?,
         })
     }
 
-    fn forward(&self, sequences: &[&[u32]]) -> candle_core::Result<Tensor> {
-        let ids: Vec<u32> = sequences.iter().flat_map(|sequence| sequence.iter().copied()).collect();
-        let places: Vec<u32> = sequences.iter().flat_map(|sequence| (0_u32..).take(sequence.len())).collect();
+    fn forward(&self, sequences: &[Sequence<'_>]) -> candle_core::Result<Tensor> {
+        let ids: Vec<u32> = sequences.iter().flat_map(|sequence| sequence.ids.iter().copied()).collect();
+        let place = |sequence: &Sequence<'_>, index: usize| {
+            let second = index >= sequence.second && self.types > 1;
+            (index + usize::from(second) * self.positions) as u32
+        };
+        let places: Vec<u32> = sequences
+            .iter()
+            .flat_map(|sequence| (0..sequence.ids.len()).map(move |index| place(sequence, index)))
+            .collect();
         let count = ids.len();
         let matrix = self.words.index_select(&Tensor::from_vec(ids, count, &Device::Cpu)?, 0)?;
-        let positions = self.positions.index_select(&Tensor::from_vec(places, count, &Device::Cpu)?, 0)?;
-        matrix.inplace_op2(&positions, &self.norm)?;
+        let places = self.places.index_select(&Tensor::from_vec(places, count, &Device::Cpu)?, 0)?;
+        matrix.inplace_op2(&places, &self.norm)?;
         Ok(matrix)
     }
 }

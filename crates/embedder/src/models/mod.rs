@@ -1,8 +1,22 @@
 //! One encoder architecture per file, top to bottom in the order of its forward pass.
 
 pub mod bert;
+mod tensors;
 
+use crate::device::Device;
 use crate::encoder::{Checkpoint, EncodeError, Sequence};
+use crate::error::Result as LoadResult;
+use crate::folder::bert_config::BertConfig;
+use crate::packed::PackedTransformer;
+use crate::weights::Weights;
+
+/// The encoder that `config` describes, in the form that is fastest on `device`.
+pub(crate) fn load(config: &BertConfig, weights: &Weights<'_>, device: Device) -> LoadResult<Box<dyn Transformer>> {
+    Ok(match device {
+        Device::Cpu => Box::new(PackedTransformer::load(config, weights)?),
+        Device::Cuda | Device::Metal => Box::new(tensors::TensorBert::load(config, weights, &device.open()?)?),
+    })
+}
 
 /// Which rows of the last layer are wanted. What is not wanted is not computed where that saves work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,4 +66,26 @@ pub(crate) trait Transformer: Send + Sync {
         rows: Rows,
         checkpoint: Checkpoint<'_>,
     ) -> Result<TokenVectors, EncodeError>;
+}
+
+/// The same encoder in candle tensors on the CPU.
+pub(crate) fn load_in_tensors(
+    config: &BertConfig,
+    weights: &Weights<'_>,
+    _: Device,
+) -> LoadResult<Box<dyn Transformer>> {
+    Ok(Box::new(bert::Bert::load(config, weights)?))
+}
+
+/// How an encoder is made from its weights: [`load`] or [`load_in_tensors`].
+pub(crate) type Load = fn(&BertConfig, &Weights<'_>, Device) -> LoadResult<Box<dyn Transformer>>;
+
+/// Refuses a sequence that has no tokens, or more than `positions`.
+fn check_lengths(sequences: &[Sequence<'_>], positions: usize) -> Result<(), EncodeError> {
+    match sequences.iter().map(|sequence| sequence.ids.len()).find(|length| *length == 0 || *length > positions) {
+        Some(length) => {
+            Err(EncodeError::Failed(format!("a sequence has {length} tokens, but must have 1 to {positions}")))
+        }
+        None => Ok(()),
+    }
 }

@@ -1,9 +1,11 @@
 //! Where the test models are, and how vectors are compared.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use candle_core::{Device, Tensor};
 use serde_json::Value;
 use toller_core::embeddings::Embedding;
 use toller_core::{EmbeddingRole, Embeddings as _, Principal, RequestContext};
@@ -52,16 +54,30 @@ pub(crate) async fn embed(embeddings: &LocalEmbeddings, role: EmbeddingRole, tex
 
 /// A copy of the tiny model that a test may break.
 pub(crate) fn tiny_copy() -> tempfile::TempDir {
+    copy_of("tiny-bge")
+}
+
+/// A copy of a fixture that a test may break.
+pub(crate) fn copy_of(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    copy(&path("tiny-bge"), folder.path());
+    copy(&path(name), folder.path());
     folder
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Changes the tensors of a model's folder.
+pub(crate) fn edit_weights(folder: &Path, change: impl FnOnce(&mut HashMap<String, Tensor>)) {
+    let path = folder.join("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+    change(&mut tensors);
+    candle_core::safetensors::save(&tensors, &path).unwrap();
+}
+
+/// Copies the files of `from` into the folder `to`, which is made when it is not there.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
-            fs::create_dir_all(&target).unwrap();
             copy(&entry.path(), &target);
         } else {
             fs::copy(entry.path(), target).unwrap();

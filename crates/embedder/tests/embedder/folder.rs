@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use toller_core::fingerprint::Pooling;
-use toller_embedder::{Model, Overrides, Source};
+use toller_embedder::{Device, Model, Overrides, Source};
 
 use crate::fixtures;
 
@@ -130,8 +130,11 @@ fn what_is_not_built_is_refused_with_file_and_key() {
     let module = |kind: &str, path: &str| json!({"idx": 0, "name": "0", "path": path, "type": format!("sentence_transformers.models.{kind}")});
     let (transformer, pool) = (module("Transformer", ""), module("Pooling", "1_Pooling"));
     let cases = [
-        (config("model_type", json!("xlm-roberta")), "config.json, key model_type: is xlm-roberta, but only bert"),
-        (config("model_type", Value::Null), "config.json, key model_type: is (none), but only bert"),
+        (
+            config("model_type", json!("roberta")),
+            "config.json, key model_type: is roberta, but only bert and xlm-roberta",
+        ),
+        (config("model_type", Value::Null), "config.json, key model_type: is (none), but only bert and xlm-roberta"),
         (config("hidden_act", json!("gelu_new")), "config.json, key hidden_act: is gelu_new, but only gelu"),
         (
             config("position_embedding_type", json!("relative_key")),
@@ -212,6 +215,7 @@ fn the_files_decide_and_overrides_beat_them() {
         max_tokens: Some(64),
         query_instruction: Some("q: ".to_owned()),
         document_instruction: Some("d: ".to_owned()),
+        device: Device::Cpu,
     };
     let model = load(folder.path(), &overrides).unwrap();
     let fingerprint = model.fingerprint();

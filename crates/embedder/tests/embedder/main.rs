@@ -12,4 +12,6 @@ mod hub_server;
 mod invariance;
 mod parity;
 mod reference;
+mod rerank;
 mod speed;
+mod xlm_roberta;

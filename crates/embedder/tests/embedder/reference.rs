@@ -21,6 +21,7 @@ pub(crate) struct PlainBert {
     layers: usize,
     heads: usize,
     eps: f64,
+    first_position: usize,
 }
 
 impl PlainBert {
@@ -37,13 +38,15 @@ impl PlainBert {
             .tensors()
             .into_iter()
             .filter(|(_, view)| view.dtype() == safetensors::Dtype::F32)
-            .map(|(name, view)| (name, read(view.data())));
+            .map(|(name, view)| (name.trim_start_matches("roberta.").to_owned(), read(view.data())));
         Self {
             tensors: tensors.collect(),
             hidden: size("hidden_size"),
             layers: size("num_hidden_layers"),
             heads: size("num_attention_heads"),
             eps: config["layer_norm_eps"].as_f64().unwrap(),
+            // fairseq numbers the tokens from one after the padding token's id.
+            first_position: if config["model_type"] == "xlm-roberta" { size("pad_token_id") + 1 } else { 0 },
         }
     }
 
@@ -57,7 +60,8 @@ impl PlainBert {
             .iter()
             .enumerate()
             .map(|(position, id)| {
-                let (word, place, kind) = (row("word", *id as usize), row("position", position), row("token_type", 0));
+                let (word, kind) = (row("word", *id as usize), row("token_type", 0));
+                let place = row("position", self.first_position + position);
                 (0..self.hidden).map(|i| word[i] + kind[i] + place[i]).collect()
             })
             .collect();
