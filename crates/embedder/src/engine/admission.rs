@@ -31,8 +31,10 @@ pub(super) enum Refusal {
     Full {
         /// The class of the request.
         class: Class,
-        /// Tokens that wait: documents where the request is one, all otherwise.
-        waiting: usize,
+        /// Tokens of queries that wait.
+        queries: usize,
+        /// Tokens of documents that wait.
+        documents: usize,
     },
     /// It would not be ready before its deadline.
     Late {
@@ -50,38 +52,33 @@ impl Room {
     }
 
     /// Is there room for a request of `tokens` tokens, while so many of queries and documents wait? Documents may fill all
-    /// but an eighth, queries whatever is left, so that a large import leaves room for queries. A request that alone is
-    /// larger than its part is taken when nothing of its class waits.
+    /// but an eighth, so that a large import leaves room for queries, and each class only what the other one leaves. A
+    /// request that alone is larger than that is taken when nothing of its class waits.
     pub(super) fn check(self, class: Class, tokens: usize, queries: usize, documents: usize) -> Result<(), Refusal> {
         let (waiting, part) = match class {
-            Class::Document => (documents, self.for_documents()),
+            Class::Document => (documents, self.for_documents().min(self.capacity.saturating_sub(queries))),
             Class::Query => (queries, self.capacity - documents.min(self.for_documents())),
         };
         if waiting == 0 || waiting + tokens <= part {
             return Ok(());
         }
-        let waiting = match class {
-            Class::Document => documents,
-            Class::Query => queries + documents,
-        };
-        Err(Refusal::Full { class, waiting })
+        Err(Refusal::Full { class, queries, documents })
     }
 
     /// What a refused request is told; `speed` is that of all workers together, in tokens per second.
     pub(super) fn explain(self, refusal: &Refusal, speed: Option<f64>) -> Error {
         let (what, wait) = match refusal {
-            Refusal::Full { class, waiting } => {
-                let wait = Duration::from_secs_f64(*waiting as f64 / speed.unwrap_or(ASSUMED_SPEED));
+            Refusal::Full { class, queries, documents } => {
+                let all = queries + documents;
+                let wait = Duration::from_secs_f64(all as f64 / speed.unwrap_or(ASSUMED_SPEED));
                 let what = match class {
                     Class::Document => format!(
-                        "the embedding queue is full: {waiting} tokens of documents wait, and documents may fill {} of its {} \
-                         tokens",
+                        "the embedding queue is full: {documents} tokens of documents and {queries} of queries wait, and \
+                         documents may fill {} of its {} tokens",
                         self.for_documents(),
                         self.capacity
                     ),
-                    Class::Query => {
-                        format!("the embedding queue is full: {waiting} of {} tokens wait", self.capacity)
-                    }
+                    Class::Query => format!("the embedding queue is full: {all} of {} tokens wait", self.capacity),
                 };
                 (what, wait)
             }
@@ -124,11 +121,13 @@ mod tests {
     fn documents_leave_an_eighth_to_queries() {
         assert_eq!(ROOM.check(Class::Document, 1, 0, 699), Ok(()));
         let full = ROOM.check(Class::Document, 1, 50, 700).unwrap_err();
-        assert_eq!(full, Refusal::Full { class: Class::Document, waiting: 700 });
+        assert_eq!(full, Refusal::Full { class: Class::Document, queries: 50, documents: 700 });
         assert_eq!(ROOM.check(Class::Query, 50, 50, 700), Ok(()));
         let full = ROOM.check(Class::Query, 51, 50, 700).unwrap_err();
-        assert_eq!(full, Refusal::Full { class: Class::Query, waiting: 750 });
+        assert_eq!(full, Refusal::Full { class: Class::Query, queries: 50, documents: 700 });
         assert_eq!(ROOM.check(Class::Query, 700, 99, 0), Ok(()), "queries may fill what documents leave");
+        assert_eq!(ROOM.check(Class::Document, 100, 600, 100), Ok(()));
+        assert!(ROOM.check(Class::Document, 101, 600, 100).is_err(), "and documents what queries leave");
     }
 
     #[test]
@@ -145,13 +144,14 @@ mod tests {
             Error::ResourceExhausted { what, retry_after: Some(retry_after) } => (what, retry_after),
             other => panic!("{other:?}"),
         };
-        let (what, wait) = told(Refusal::Full { class: Class::Document, waiting: 700 }, Some(1_000.0));
+        let (what, wait) = told(Refusal::Full { class: Class::Document, queries: 0, documents: 700 }, Some(1_000.0));
         assert_eq!(
             what,
-            "the embedding queue is full: 700 tokens of documents wait, and documents may fill 700 of its 800 tokens"
+            "the embedding queue is full: 700 tokens of documents and 0 of queries wait, and documents may fill 700 of its 800 \
+             tokens"
         );
         assert_eq!(wait, Duration::from_millis(700));
-        let (what, wait) = told(Refusal::Full { class: Class::Query, waiting: 10 }, None);
+        let (what, wait) = told(Refusal::Full { class: Class::Query, queries: 6, documents: 4 }, None);
         assert_eq!(what, "the embedding queue is full: 10 of 800 tokens wait");
         assert_eq!(wait, RETRY_AFTER.0);
         let late = Refusal::if_late(Duration::from_secs(90), Duration::from_secs(20)).unwrap_err();

@@ -309,7 +309,8 @@ impl Queue {
     /// Places of requests on flights that another request owns, or on a second place of one's own.
     #[cfg(test)]
     pub(super) fn joined_jobs(&self) -> usize {
-        self.state.lock().flights.passengers() - self.flights()
+        let state = self.state.lock();
+        state.flights.passengers() - state.flights.len()
     }
 
     /// Sequences that can be joined.

@@ -247,7 +247,8 @@ async fn a_full_queue_refuses_at_once_and_says_when_to_come_back() {
     };
     assert_eq!(
         what,
-        "the embedding queue is full: 888 tokens of documents wait, and documents may fill 896 of its 1024 tokens"
+        "the embedding queue is full: 888 tokens of documents and 0 of queries wait, and documents may fill 896 of its 1024 \
+         tokens"
     );
     assert!(retry_after > Duration::ZERO);
     assert!(bench.compute(Class::Query, batches(PLAIN, 1..2)).await.is_ok(), "queries keep their part");

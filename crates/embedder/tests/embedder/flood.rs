@@ -14,7 +14,7 @@ const QUERIES: usize = 300;
 /// Between two queries, so that they meet a pass of documents anywhere.
 const PAUSE: Duration = Duration::from_millis(7);
 const IMPORTERS: usize = 3;
-const TEXTS_PER_REQUEST: usize = 64;
+const TEXTS_PER_REQUEST: usize = 16;
 
 const WORDS: [&str; 10] = ["search", "the", "vector", "of", "a", "river", "and", "house", "time", "in"];
 
@@ -58,7 +58,8 @@ async fn flood() {
                 let context = RequestContext::new(Principal::anonymous());
                 let mut seed = importer * 1_000_000;
                 while !stop.load(Ordering::Relaxed) {
-                    let texts = (0..TEXTS_PER_REQUEST).map(|place| text(20 + place * 37 % 300, seed + place)).collect();
+                    let texts =
+                        (0..TEXTS_PER_REQUEST).map(|place| text(20 + place * 107 % 300, seed + place)).collect();
                     seed += TEXTS_PER_REQUEST;
                     let answer = embeddings.embed(&context, EmbeddingRole::Document, texts).await.unwrap();
                     let read: u32 = answer.iter().filter_map(|embedding| embedding.token_count).sum();
