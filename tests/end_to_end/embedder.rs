@@ -342,7 +342,9 @@ async fn a_drain_finishes_what_runs_and_ends_streams() {
     in_work(&mut worker).await;
     let streaming = worker.client().await;
     let (sender, mut answers) = open(&streaming).await;
-    sender.send(text("a", "one")).await.unwrap();
+    // Queries go before the documents that still run.
+    let query = v1::EmbedStreamRequest { role: v1::EmbeddingRole::Query.into(), ..text("a", "one") };
+    sender.send(query).await.unwrap();
     assert_eq!(timeout(PATIENCE, answers.message()).await.unwrap().unwrap().unwrap().id, "a");
 
     worker.signal("TERM");
