@@ -6,7 +6,6 @@ use tokio::time::Instant;
 use toller_api::v1;
 use toller_tests::PATIENCE;
 use toller_tests::client::Client;
-use toller_tests::request::*;
 use toller_tests::server::{Server, Settings};
 use tonic::{Code, Request};
 
