@@ -20,7 +20,9 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 use toller_core::{Role, Tenant};
 
-pub use models::{Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig};
+pub use models::{
+    Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig, RerankProvider,
+};
 pub use program::Program;
 pub use settings::{SETTINGS, Setting};
 pub use variables::unknown_variables;

@@ -6,10 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use toller_core::{Embeddings, Models, Reranker, Result};
 use toller_embedder::{EmbedderConfig, Engine, Model, Overrides, Repository, RerankModel, RerankOverrides, Source};
-use toller_providers::{CachedEmbeddings, EmbeddingCache, PoolConfig, Reachable, WorkerPool};
+use toller_providers::{
+    CachedEmbeddings, EmbeddingCache, OpenAiConfig, OpenAiEmbeddings, PoolConfig, Reachable, TeiConfig, TeiEmbeddings,
+    TeiReranker, WorkerPool,
+};
 use toller_telemetry::traced::{TracedEmbeddings, TracedReranker};
 
-use crate::config::{Config, Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig};
+use crate::config::{Config, Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, RerankProvider};
 use crate::error::GatewayError;
 use crate::queue_report::QueuedTokens;
 use crate::watchdog::{Pulse, Watched};
@@ -41,11 +44,35 @@ impl Pulse for Engine {
     }
 }
 
+/// A service that computes elsewhere. Without it everything but texts goes on, and a restart would help nobody.
+struct Remote<M>(Arc<M>);
+
 #[async_trait]
-impl Pulse for WorkerPool {
-    /// Asks nobody: the pool probes its workers itself.
-    async fn check_alive(&self, _: Duration) -> Result<()> {
-        self.reach().await
+impl<M: Reachable> Pulse for Remote<M> {
+    async fn check_alive(&self, patience: Duration) -> Result<()> {
+        let late = || toller_core::Error::Unavailable(format!("no answer within {} s", patience.as_secs_f64()));
+        tokio::time::timeout(patience, self.0.reach()).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+fn openai_config(embedding: &EmbeddingConfig) -> OpenAiConfig {
+    OpenAiConfig {
+        api_key: embedding.api_key.clone(),
+        dimensions: embedding.dimensions,
+        query_instruction: embedding.query_instruction.clone().unwrap_or_default(),
+        document_instruction: embedding.document_instruction.clone().unwrap_or_default(),
+        start_timeout: REMOTE_START_TIMEOUT,
+        ..OpenAiConfig::new(embedding.address.as_deref().unwrap_or_default(), &embedding.model)
+    }
+}
+
+fn tei_config(embedding: &EmbeddingConfig) -> TeiConfig {
+    TeiConfig {
+        api_key: embedding.api_key.clone(),
+        query_instruction: embedding.query_instruction.clone().unwrap_or_default(),
+        document_instruction: embedding.document_instruction.clone().unwrap_or_default(),
+        start_timeout: REMOTE_START_TIMEOUT,
+        ..TeiConfig::new(embedding.address.as_deref().unwrap_or_default())
     }
 }
 
@@ -62,6 +89,14 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
             loader.load_embeddings("embedding", None, spec).await?;
         }
         EmbeddingProvider::Toller => loader.connect_pool(config).await?,
+        EmbeddingProvider::Openai => {
+            let model = OpenAiEmbeddings::connect(openai_config(&config.embedding)).await?;
+            loader.add_remote(Arc::new(model))?;
+        }
+        EmbeddingProvider::Tei => {
+            let model = TeiEmbeddings::connect(tei_config(&config.embedding)).await?;
+            loader.add_remote(Arc::new(model))?;
+        }
     }
     for (index, entry) in config.embedding.models.iter().enumerate() {
         let spec = ModelSpec::of_entry(entry, config.embedding.device);
@@ -77,6 +112,14 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
             ..RerankOverrides::default()
         },
     };
+    if rerank.provider == RerankProvider::Tei {
+        let reranker = TeiReranker::connect(TeiConfig {
+            api_key: rerank.api_key.clone(),
+            start_timeout: REMOTE_START_TIMEOUT,
+            ..TeiConfig::new(rerank.address.as_deref().unwrap_or_default())
+        });
+        loader.add_remote_reranker(Arc::new(reranker.await?))?;
+    }
     if let Some(model) = &rerank.model {
         loader.load_reranker("rerank", None, of(model, &rerank.revision, rerank.max_tokens)).await?;
     }
@@ -101,7 +144,7 @@ impl Loader {
     fn new(config: &Config) -> Result<Self, GatewayError> {
         let embedding = &config.embedding;
         let mut loaded = LoadedModels::default();
-        if embedding.has_local_model() || config.rerank.has_model() {
+        if embedding.has_local_model() || config.rerank.has_local_model() {
             let engine = engine_config(embedding).and_then(Engine::start);
             let engine = engine.map_err(|fault| name_setting("embedding", fault))?;
             loaded.watched.push(Watched { pulse: Arc::clone(&engine) as _, whole_server: true });
@@ -154,6 +197,24 @@ impl Loader {
         }
     }
 
+    /// Takes the model of a service as the default one.
+    fn add_remote<M: Embeddings + Reachable + 'static>(&mut self, model: Arc<M>) -> Result<(), GatewayError> {
+        let name = model.fingerprint().model.clone();
+        let decorated = self.decorated(Arc::clone(&model) as _);
+        self.loaded.models.embeddings.add_default(&name, decorated).map_err(named("embedding.model".to_owned()))?;
+        self.loaded.watched.push(Watched { pulse: Arc::new(Remote(model)), whole_server: false });
+        Ok(())
+    }
+
+    /// As [`Self::add_remote`], for a reranker.
+    fn add_remote_reranker<M: Reranker + Reachable + 'static>(&mut self, model: Arc<M>) -> Result<(), GatewayError> {
+        let name = model.model().to_owned();
+        let traced = Arc::new(TracedReranker::new(Arc::clone(&model) as _));
+        self.loaded.models.rerankers.add_default(&name, traced).map_err(named("rerank.address".to_owned()))?;
+        self.loaded.watched.push(Watched { pulse: Arc::new(Remote(model)), whole_server: false });
+        Ok(())
+    }
+
     /// Connects to the workers and takes their embedding models.
     async fn connect_pool(&mut self, config: &Config) -> Result<(), GatewayError> {
         let address = config.embedding.address.as_deref().unwrap_or_default();
@@ -170,8 +231,7 @@ impl Loader {
             let added = if is_default { embeddings.add_default(&name, model) } else { embeddings.add(&name, model) };
             added.map_err(named("embedding.address".to_owned()))?;
         }
-        // Without workers everything but texts goes on, and a restart would help nobody.
-        self.loaded.watched.push(Watched { pulse: Arc::new(pool.clone()), whole_server: false });
+        self.loaded.watched.push(Watched { pulse: Arc::new(Remote(Arc::new(pool.clone()))), whole_server: false });
         self.pool = Some(pool);
         Ok(())
     }

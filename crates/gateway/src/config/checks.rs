@@ -9,7 +9,7 @@ use toller_serving::auth::ApiKeys;
 
 use super::{
     Config, ConfigError, EmbeddingConfig, EmbeddingProvider, LimitsConfig, NamedModelConfig, NamedRerankerConfig,
-    Origins, Program, RerankConfig,
+    Origins, Program, RerankConfig, RerankProvider,
 };
 
 /// Least size of a message: room for one document with a vector of thousands of elements.
@@ -24,16 +24,22 @@ const QUEUE_TOKENS: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
 /// Least and most tokens of a forward pass, as the embedder has them.
 const BATCH_TOKENS: std::ops::RangeInclusive<usize> = 16..=1 << 20;
 
-/// Settings that only a default model in this process reads.
-const CANDLE_ONLY: [&str; 7] = [
-    "embedding.model",
-    "embedding.revision",
-    "embedding.query_instruction",
-    "embedding.document_instruction",
-    "embedding.pooling",
-    "embedding.normalize",
-    "embedding.max_tokens",
-];
+/// Settings of the default model, and the providers that read them.
+const READ_BY: [(&str, &[EmbeddingProvider]); 10] = {
+    use EmbeddingProvider::{Candle, Openai, Tei, Toller};
+    [
+        ("embedding.model", &[Candle, Openai]),
+        ("embedding.revision", &[Candle]),
+        ("embedding.query_instruction", &[Candle, Openai, Tei]),
+        ("embedding.document_instruction", &[Candle, Openai, Tei]),
+        ("embedding.pooling", &[Candle]),
+        ("embedding.normalize", &[Candle]),
+        ("embedding.max_tokens", &[Candle]),
+        ("embedding.dimensions", &[Openai]),
+        ("embedding.address", &[Toller, Openai, Tei]),
+        ("embedding.api_key", &[Toller, Openai, Tei]),
+    ]
+};
 
 /// Settings that any model in this process reads, and nothing else.
 const LOCAL_ONLY: [&str; 5] =
@@ -55,7 +61,7 @@ pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) ->
     check_limits(&config.limits, origins)?;
     check_embedding(&config.embedding, origins)?;
     check_rerank(&config.rerank, origins)?;
-    let has_local_model = config.embedding.has_local_model() || config.rerank.has_model();
+    let has_local_model = config.embedding.has_local_model() || config.rerank.has_local_model();
     if has_local_model {
         check_engine(&config.embedding, origins)?;
     } else if let Some(key) = LOCAL_ONLY.into_iter().find(|key| origins.of(key).is_some()) {
@@ -70,7 +76,11 @@ pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) ->
     {
         return Err(origins.invalid(CACHE, "is of use with an embedding model only; leave it out"));
     }
-    if program == Program::Embedder && config.embedding.provider == EmbeddingProvider::None && !has_local_model {
+    if program == Program::Embedder
+        && config.embedding.provider == EmbeddingProvider::None
+        && !has_local_model
+        && config.rerank.provider == RerankProvider::Candle
+    {
         return Err(origins.invalid("embedding.provider", "leaves the embedder nothing to serve; configure a model"));
     }
     check_log_level(&config.telemetry.log_level).map_err(|fault| origins.invalid("telemetry.log_level", fault))?;
@@ -113,21 +123,38 @@ fn check_deadlines(limits: &LimitsConfig, origins: &Origins<'_>) -> Result<(), C
 }
 
 fn check_embedding(embedding: &EmbeddingConfig, origins: &Origins<'_>) -> Result<(), ConfigError> {
-    if embedding.provider == EmbeddingProvider::Toller {
-        check_address(embedding.address.as_deref())
-            .map_err(|description| origins.invalid("embedding.address", description))?;
-    }
-    if embedding.provider != EmbeddingProvider::Candle
-        && let Some(key) = CANDLE_ONLY.into_iter().find(|key| origins.of(key).is_some())
-    {
-        return Err(origins.invalid(key, "is of use with embedding.provider = \"candle\" only; leave it out"));
-    }
-    if embedding.provider != EmbeddingProvider::Toller {
-        for (key, given) in [("embedding.address", &embedding.address), ("embedding.api_key", &embedding.api_key)] {
-            if given.is_some() {
-                return Err(origins.invalid(key, "is of use with embedding.provider = \"toller\" only; leave it out"));
-            }
+    let provider = embedding.provider;
+    for (key, readers) in READ_BY {
+        if !readers.contains(&provider) && origins.of(key).is_some() {
+            let readers: Vec<String> = readers.iter().map(|reader| format!("{:?}", reader.as_str())).collect();
+            let description =
+                format!("is of use with embedding.provider = {} only; leave it out", readers.join(" or "));
+            return Err(origins.invalid(key, description));
         }
+    }
+    let example = match provider {
+        EmbeddingProvider::Toller => Some("http://embedder:7700"),
+        EmbeddingProvider::Openai => Some("https://api.openai.com/v1"),
+        EmbeddingProvider::Tei => Some("http://tei:8080"),
+        EmbeddingProvider::Candle | EmbeddingProvider::None => None,
+    };
+    if let Some(example) = example {
+        let name = provider.as_str();
+        let invalid = |description| Err(origins.invalid("embedding.address", description));
+        match &embedding.address {
+            None => return invalid(format!("must be given with embedding.provider = {name:?}, such as {example:?}")),
+            Some(address) if provider == EmbeddingProvider::Toller => {
+                if let Err(fault) = address.parse::<WorkerAddresses>() {
+                    return invalid(format!("cannot be used: {fault}"));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    if provider == EmbeddingProvider::Openai && origins.of("embedding.model").is_none() {
+        let description =
+            "must be given with embedding.provider = \"openai\": the model's name as the service knows it";
+        return Err(origins.invalid("embedding.model", description));
     }
     if embedding.provider == EmbeddingProvider::Candle {
         check_model(
@@ -151,6 +178,18 @@ fn check_embedding(embedding: &EmbeddingConfig, origins: &Origins<'_>) -> Result
 }
 
 fn check_rerank(rerank: &RerankConfig, origins: &Origins<'_>) -> Result<(), ConfigError> {
+    let (asked, other): (&[&str], _) = match rerank.provider {
+        RerankProvider::Candle => (&["rerank.address", "rerank.api_key"], "tei"),
+        RerankProvider::Tei => (&["rerank.model", "rerank.revision", "rerank.max_tokens"], "candle"),
+    };
+    if let Some(key) = asked.iter().find(|key| origins.of(key).is_some()) {
+        let description = format!("is of use with rerank.provider = {other:?} only; leave it out");
+        return Err(origins.invalid(key, description));
+    }
+    if rerank.provider == RerankProvider::Tei && rerank.address.is_none() {
+        let description = "must be given with rerank.provider = \"tei\", such as \"http://reranker:8080\"";
+        return Err(origins.invalid("rerank.address", description));
+    }
     match &rerank.model {
         Some(model) => check_model(
             &ModelKeys::of_section("rerank"),
@@ -274,13 +313,6 @@ fn check_engine(embedding: &EmbeddingConfig, origins: &Origins<'_>) -> Result<()
         }
     }
     Ok(())
-}
-
-fn check_address(address: Option<&str>) -> Result<(), String> {
-    let Some(address) = address else {
-        return Err("must be given with embedding.provider = \"toller\", such as \"http://embedder:7700\"".to_owned());
-    };
-    address.parse::<WorkerAddresses>().map(drop).map_err(|fault| format!("cannot be used: {fault}"))
 }
 
 /// A level, or pairs of target and level. A word alone, which the log filter would take for a target, is most often a

@@ -11,10 +11,38 @@ use toller_core::fingerprint::Pooling;
 pub enum EmbeddingProvider {
     /// A model in this process.
     Candle,
-    /// The Embedder service of another Toller.
+    /// Embedding workers, or another Toller.
     Toller,
+    /// A service that speaks OpenAI's protocol.
+    Openai,
+    /// A text-embeddings-inference server, over gRPC.
+    Tei,
     /// Nobody: only collections with client vectors.
     None,
+}
+
+impl EmbeddingProvider {
+    /// Its name in the configuration.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Candle => "candle",
+            Self::Toller => "toller",
+            Self::Openai => "openai",
+            Self::Tei => "tei",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Who reranks where a request names no model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RerankProvider {
+    /// A model in this process; none where no model is named.
+    #[default]
+    Candle,
+    /// A text-embeddings-inference server, over gRPC.
+    Tei,
 }
 
 /// What computes the models in this process.
@@ -71,7 +99,9 @@ pub struct EmbeddingConfig {
     pub batch_tokens: usize,
     /// Most bytes of vectors that are kept to be given again; 0 keeps none.
     pub cache_bytes: u64,
-    /// Address of the other Toller, such as `http://embedder:7700`.
+    /// Shorter vectors, of a service that can make them.
+    pub dimensions: Option<u32>,
+    /// Address of the service that computes vectors, such as `http://embedder:7700`.
     pub address: Option<String>,
     /// Its API key.
     pub api_key: Option<String>,
@@ -96,6 +126,7 @@ impl Default for EmbeddingConfig {
             queue_tokens: 262_144,
             batch_tokens: 4096,
             cache_bytes: 64 << 20,
+            dimensions: None,
             address: None,
             api_key: None,
             models: Vec::new(),
@@ -146,17 +177,36 @@ pub struct NamedModelConfig {
 }
 
 /// Section `rerank`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RerankConfig {
+    /// Who reranks.
+    pub provider: RerankProvider,
     /// The default reranker: a hub repository or a local folder; none for no default.
     pub model: Option<String>,
     /// Commit, tag or branch of the hub repository.
     pub revision: Option<String>,
     /// Most tokens of a pair, special tokens included, instead of the model's own.
     pub max_tokens: Option<u32>,
+    /// Address of the text-embeddings-inference server.
+    pub address: Option<String>,
+    /// Its API key.
+    pub api_key: Option<String>,
     /// Rerankers beside the default one.
     pub models: Vec<NamedRerankerConfig>,
+}
+
+impl fmt::Debug for RerankConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RerankConfig")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("models", &self.models)
+            .field("address", &self.address)
+            .field("api_key", &self.api_key.as_ref().map(|_| "(hidden)"))
+            .finish_non_exhaustive()
+    }
 }
 
 /// A reranker beside the default one: an entry of `rerank.models`.
@@ -183,8 +233,8 @@ impl EmbeddingConfig {
 }
 
 impl RerankConfig {
-    /// Is there a reranker?
-    pub(crate) fn has_model(&self) -> bool {
+    /// Does a reranker run in this process?
+    pub(crate) fn has_local_model(&self) -> bool {
         self.model.is_some() || !self.models.is_empty()
     }
 }
