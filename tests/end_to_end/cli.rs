@@ -367,9 +367,14 @@ async fn spans_are_received_and_printed() {
         toller().args(["spans", "--listen", "127.0.0.1:0", "--name-prefix", "retrieval"]).spawn().unwrap();
     let mut said = BufReader::new(receiver.stderr.take().unwrap()).lines();
     let line = said.next_line().await.unwrap().unwrap();
-    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-    let settings = Settings::new().without_model().variable("OTEL_EXPORTER_OTLP_ENDPOINT", url);
-    let server = settings.variable("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").start().await;
+    assert!(line.contains("http://127.0.0.1:"), "{line}");
+    // The variables that the next line names, as a person would copy them.
+    let variables = said.next_line().await.unwrap().unwrap();
+    let settings = variables.split_whitespace().fold(Settings::new().without_model(), |settings, variable| {
+        let (name, value) = variable.split_once('=').unwrap();
+        settings.variable(name, value)
+    });
+    let server = settings.start().await;
     let client = server.client().await;
     client.create_for_vectors("points", 2, v1::Metric::Cosine).await;
     client.search(vector_query(&[1.0, 0.0]), search_in("points")).await;

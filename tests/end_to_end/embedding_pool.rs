@@ -39,7 +39,9 @@ fn elements(vector: &v1::Vector) -> Vec<f32> {
 async fn a_worker_killed_in_the_middle_of_batches_costs_no_answer_and_no_order() {
     const BATCHES: usize = 4;
 
-    let (first, second) = (Settings::embedder(), Settings::embedder());
+    // One of them must have room for everything.
+    let roomy = || Settings::embedder().set("embedding.queue_tokens", "4194304");
+    let (first, second) = (roomy(), roomy());
     let (first, second) = tokio::join!(first.start(), second.start());
     let gateway = gateway_of(&[&first, &second]).start().await;
     let (near, dying) = (second.client().await, first.client().await);

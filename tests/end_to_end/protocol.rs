@@ -147,7 +147,8 @@ fn with_timeout<T>(message: T, timeout: &str) -> Request<T> {
 
 #[tokio::test]
 async fn a_deadline_that_passes_is_answered_as_such_and_at_once() {
-    let server = Settings::new().start().await;
+    // With room for the next request while a worker still has the last one in hand.
+    let server = Settings::new().set("embedding.queue_tokens", "4194304").start().await;
     // A client without a clock of its own, so that the answer is the server's.
     let mut client = embedder_without_clock(server.address);
     for timeout in ["5m", "5000u", "1n"] {
@@ -163,8 +164,12 @@ async fn a_deadline_that_passes_is_answered_as_such_and_at_once() {
 
 #[tokio::test]
 async fn the_server_gives_calls_a_deadline_where_they_have_none_or_too_late_a_one() {
-    let server =
-        Settings::new().set("limits.default_deadline_ms", "5").set("limits.max_deadline_ms", "10").start().await;
+    let server = Settings::new()
+        .set("limits.default_deadline_ms", "5")
+        .set("limits.max_deadline_ms", "10")
+        .set("embedding.queue_tokens", "4194304")
+        .start()
+        .await;
     let mut client = embedder_without_clock(server.address);
     let answer = client.embed_documents(long_request()).await;
     expect::refused_with("no deadline", answer, Code::DeadlineExceeded, "DEADLINE_EXCEEDED");

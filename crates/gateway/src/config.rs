@@ -385,6 +385,20 @@ mod tests {
             in_file("limits = 3", &["limits", "toller.toml"]),
             in_file("not toml", &["toller.toml"]),
             in_file("[embedding]\nprovider = \"toller\"", &["embedding.address must be given"]),
+            in_file("[embedding]\nprovider = \"tei\"", &["embedding.address must be given", "http://tei:8080"]),
+            in_file(
+                "[embedding]\nprovider = \"openai\"\naddress = \"http://127.0.0.1:1/v1\"",
+                &["embedding.model must be given", "the service knows"],
+            ),
+            in_file(
+                "[embedding]\nprovider = \"tei\"\naddress = \"http://tei:8080\"\ndimensions = 8",
+                &["embedding.dimensions is of use with embedding.provider = \"openai\" only", "toller.toml"],
+            ),
+            in_file("[rerank]\nprovider = \"tei\"", &["rerank.address must be given", "http://reranker:8080"]),
+            in_file(
+                "[rerank]\naddress = \"http://reranker:8080\"",
+                &["rerank.address is of use with rerank.provider = \"tei\" only", "toller.toml"],
+            ),
             in_file("[limits]\nmax_message_bytes = 1", &["limits.max_message_bytes must be at least 65536, got 1"]),
             in_file("[limits]\nmax_k = -1", &["limits.max_k must be a whole number from 0", "got -1", "toller.toml"]),
             in_file("[server]\ndrain_timeout_ms = 86400001", &["server.drain_timeout_ms", "86400000", "toller.toml"]),
@@ -423,7 +437,10 @@ mod tests {
             in_file("[rerank]\nmodel = \"a/b\"\nmax_tokens = 0", &["rerank.max_tokens must be at least 1"]),
             in_file("[embedding]\nmodel = \"/a\"\nrevision = \"b\"", &["embedding.revision", "/a"]),
             in_file("[embedding]\nmodel = \"a/b@c\"\nrevision = \"d\"", &["embedding.revision", "a/b@c"]),
-            in_file("[embedding]\nprovider = \"none\"\nmodel = \"a/b\"", &["embedding.model", "\"candle\" only"]),
+            in_file(
+                "[embedding]\nprovider = \"none\"\nmodel = \"a/b\"",
+                &["embedding.model", "\"candle\" or \"openai\" only"],
+            ),
             in_file(
                 "[embedding]\nprovider = \"toller\"\naddress = \"notaurl\"",
                 &["embedding.address cannot be used", "\"notaurl\"", "dns://embedder:7700", "toller.toml"],
