@@ -1,10 +1,10 @@
 //! Computing inside the process: every model of it behind one bounded queue, with one set of threads.
 //!
-//! The way of a request: a model's [`handle`] asks the [`admission`] for room, and puts an [`errand`] into the [`lane`] of
-//! its class. A [`worker`] tokenises it in small steps; each of its sequences then is a [`flight`], of its own or one that
+//! The way of a request: a model's `handle` asks the `admission` for room, and puts an `errand` into the `lane` of
+//! its class. A `worker` tokenises it in small steps; each of its sequences then is a `flight`, of its own or one that
 //! is there already. Workers take flights batch by batch through their encoder, queries before documents and also in the
-//! middle of a pass of documents, as the [`share`] allows. What lands is delivered to the [`job`]s that want it, each of
-//! which answers in the order of its inputs. The [`queue`] holds the one lock. Nothing here runs on the async threads for
+//! middle of a pass of documents, as the `share` allows. What lands is delivered to the `job`s that want it, each of
+//! which answers in the order of its inputs. The `queue` holds the one lock. Nothing here runs on the async threads for
 //! longer than a lock is held.
 
 mod admission;

@@ -1,4 +1,4 @@
-//! The transformers: packed for the processor ([`crate::packed`]), and in candle tensors for accelerators.
+//! The transformers: packed for the processor (`packed`), and in candle tensors for accelerators.
 
 mod tensors;
 
