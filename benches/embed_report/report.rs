@@ -52,8 +52,12 @@ impl Report {
         let file = target.join("bench/embed.json");
         fs::create_dir_all(file.parent().unwrap_or(&target))?;
         serde_json::to_writer_pretty(io::BufWriter::new(fs::File::create(&file)?), &self.0)?;
-        let input =
-            json!({ "documents": texts.documents, "model": self.0.get("model"), "threads": self.0.get("threads") });
+        let input = json!({
+            "documents": texts.documents,
+            "queries": (0..SHARED_QUERIES).map(Texts::query).collect::<Vec<_>>(),
+            "model": self.0.get("model"),
+            "threads": self.0.get("threads"),
+        });
         fs::write(file.with_file_name("embed_texts.json"), input.to_string())?;
         println!("{}", file.display());
         Ok(())
