@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use toller_core::{Embeddings, Models, Reranker, Result};
 use toller_embedder::{EmbedderConfig, Engine, Model, Overrides, Repository, RerankModel, RerankOverrides, Source};
 use toller_providers::{
-    CachedEmbeddings, EmbeddingCache, OpenAiConfig, OpenAiEmbeddings, PoolConfig, Reachable, TeiConfig, TeiEmbeddings,
-    TeiReranker, WorkerPool,
+    CachedEmbeddings, EmbeddingCache, OpenAiConfig, OpenAiEmbeddings, PoolConfig, ProviderError, Reachable, TeiConfig,
+    TeiEmbeddings, TeiReranker, WorkerPool,
 };
 use toller_telemetry::traced::{TracedEmbeddings, TracedReranker};
 
@@ -90,11 +90,14 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
         }
         EmbeddingProvider::Toller => loader.connect_pool(config).await?,
         EmbeddingProvider::Openai => {
-            let model = OpenAiEmbeddings::connect(openai_config(&config.embedding)).await?;
+            let model = OpenAiEmbeddings::connect(openai_config(&config.embedding))
+                .await
+                .map_err(reached_by("embedding.address"))?;
             loader.add_remote(Arc::new(model))?;
         }
         EmbeddingProvider::Tei => {
-            let model = TeiEmbeddings::connect(tei_config(&config.embedding)).await?;
+            let model =
+                TeiEmbeddings::connect(tei_config(&config.embedding)).await.map_err(reached_by("embedding.address"))?;
             loader.add_remote(Arc::new(model))?;
         }
     }
@@ -118,7 +121,7 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
             start_timeout: REMOTE_START_TIMEOUT,
             ..TeiConfig::new(rerank.address.as_deref().unwrap_or_default())
         });
-        loader.add_remote_reranker(Arc::new(reranker.await?))?;
+        loader.add_remote_reranker(Arc::new(reranker.await.map_err(reached_by("rerank.address"))?))?;
     }
     if let Some(model) = &rerank.model {
         loader.load_reranker("rerank", None, of(model, &rerank.revision, rerank.max_tokens)).await?;
@@ -246,6 +249,16 @@ impl Loader {
             added.map_err(named("embedding.address".to_owned()))?;
         }
         Ok(())
+    }
+}
+
+/// A URL that leads nowhere is the fault of the setting `key`.
+fn reached_by(key: &'static str) -> impl FnOnce(ProviderError) -> GatewayError {
+    move |fault| match fault {
+        ProviderError::Url { .. } => {
+            GatewayError::Setting { key: key.to_owned(), problem: format!("cannot be used: {fault}") }
+        }
+        other => other.into(),
     }
 }
 

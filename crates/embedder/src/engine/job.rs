@@ -66,7 +66,7 @@ impl Job {
     }
 
     /// From now on it waits for the vectors of these sequences, of which there is at least one.
-    pub(super) fn expect(&self, sequences: &[Prepared]) {
+    pub(super) fn await_sequences(&self, sequences: &[Prepared]) {
         let mut progress = self.progress.lock();
         progress.missing = sequences.len();
         progress.computed = sequences

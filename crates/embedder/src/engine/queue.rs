@@ -107,7 +107,7 @@ impl Queue {
     /// Lets a request of one sequence in before everything else, whether there is room or not, and on its own: it joins
     /// nothing, and nothing joins it.
     pub(super) fn submit_first(self: &Arc<Self>, job: Arc<Job>, sequence: Prepared) -> Ticket {
-        job.expect(std::slice::from_ref(&sequence));
+        job.await_sequences(std::slice::from_ref(&sequence));
         let flight = Flights::private(&job, sequence);
         let mut state = self.state.lock();
         if self.is_closed() {
@@ -166,7 +166,7 @@ impl Queue {
     /// estimated is there; where it is too little, the request may be refused now.
     pub(super) fn enter(&self, errand: &Errand, sequences: Vec<Prepared>) {
         let job = &errand.job;
-        job.expect(&sequences);
+        job.await_sequences(&sequences);
         let sequences: Vec<(u64, Prepared)> =
             sequences.into_iter().map(|one| (self.hasher.hash(job, &one), one)).collect();
         let all = sequences.len();
