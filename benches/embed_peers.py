@@ -45,7 +45,8 @@ class Input:
 
     def __init__(self, path):
         content = json.loads(pathlib.Path(path).read_text())
-        self.threads = content["threads"]
+        # Rust writes every figure as a floating-point number.
+        self.threads = int(content["threads"])
         self.model = pathlib.Path(content["model"])
         self.documents = content["documents"]
         # Read when the libraries below are first imported, so it comes before them.
