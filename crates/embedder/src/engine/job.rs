@@ -1,6 +1,7 @@
 //! One request: who waits for it, and what has been computed so far.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -30,6 +31,8 @@ pub(super) struct Job {
     context: RequestContext,
     /// Raised when the future that waits is dropped.
     abandoned: Cancellation,
+    /// Tokens that are reserved in the queue until it is tokenised or over. Changes under the lock of the queue only.
+    reserved: AtomicUsize,
     progress: Mutex<Progress>,
 }
 
@@ -60,9 +63,20 @@ impl Job {
             arrived: Instant::now(),
             context,
             abandoned,
+            reserved: AtomicUsize::new(0),
             progress: Mutex::new(Progress { computed: Vec::new(), missing: 0, reply: Some(reply) }),
         };
         (Arc::new(job), answer)
+    }
+
+    /// Notes that the queue keeps room for `tokens` tokens.
+    pub(super) fn reserve(&self, tokens: usize) {
+        self.reserved.store(tokens, Ordering::Relaxed);
+    }
+
+    /// The tokens to give back: once, to whoever ends the reservation first.
+    pub(super) fn take_reservation(&self) -> usize {
+        self.reserved.swap(0, Ordering::Relaxed)
     }
 
     /// From now on it waits for the vectors of these sequences, of which there is at least one.

@@ -96,6 +96,7 @@ impl Queue {
             drop(state);
             return Err(self.refuse(&job, &refusal));
         }
+        job.reserve(errand.reserved);
         let lane = state.lane(job.class);
         lane.count(&job.station, job.class, job.size, errand.reserved);
         lane.push_errand(errand);
@@ -151,7 +152,7 @@ impl Queue {
         }
         // Also when its ticket was dropped in the meantime.
         if errand.job.is_answered() {
-            state.give_back(&errand);
+            state.give_back(&errand.job);
         } else {
             state.lane(errand.job.class).push_errand(errand);
         }
@@ -159,7 +160,7 @@ impl Queue {
 
     /// Takes back the room of an errand whose request has ended.
     pub(super) fn abandon(&self, errand: &Errand) {
-        self.state.lock().give_back(errand);
+        self.state.lock().give_back(&errand.job);
     }
 
     /// Lets the sequences of a tokenised request wait, those that are in flight already on those flights. Room for what was
@@ -172,7 +173,7 @@ impl Queue {
         let all = sequences.len();
 
         let mut state = self.state.lock();
-        state.give_back(errand);
+        state.give_back(job);
         if self.is_closed() {
             job.fail(stopping());
         }
@@ -351,10 +352,10 @@ impl State {
         self.bequeath(left);
     }
 
-    /// Gives the room of an errand back.
-    fn give_back(&mut self, errand: &Errand) {
-        let job = &errand.job;
-        self.lane(job.class).discount(&job.station, job.class, job.size, errand.reserved);
+    /// Gives back the room that is reserved for a request, unless that was done.
+    fn give_back(&mut self, job: &Job) {
+        let reserved = job.take_reservation();
+        self.lane(job.class).discount(&job.station, job.class, job.size, reserved);
     }
 
     /// Gives flights that wait, and have lost their owner, to those who still want them.
@@ -384,7 +385,7 @@ impl State {
             let (errands, flights) = self.lane(class).drain();
             for errand in errands {
                 errand.job.fail(stopping());
-                self.give_back(&errand);
+                self.give_back(&errand.job);
             }
             for flight in flights {
                 flight.land().into_iter().for_each(|passenger| passenger.job.fail(stopping()));
@@ -395,9 +396,9 @@ impl State {
     }
 
     fn leave(&mut self, job: &Arc<Job>) {
-        if let Some(errand) = self.lane(job.class).remove_errand(job) {
-            self.give_back(&errand);
-        }
+        self.lane(job.class).remove_errand(job);
+        // Also while a worker has the errand in hand: nobody is to wait, or be refused, for a request that is over.
+        self.give_back(job);
         let left = self.lane(job.class).remove(job);
         self.bequeath(left);
     }

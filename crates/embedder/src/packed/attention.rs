@@ -4,9 +4,9 @@
 use super::kernel::{Kernel, Start, TILE_ROWS};
 use super::panels::{LINE, Panels, Strided};
 
-/// Queries whose scores are computed together: four strips, so that a panel of keys is used four times while it is in the
+/// Queries whose scores are computed together: two strips, so that a panel of keys is used twice while it is in the
 /// first-level cache, and the scores of 192 keys (18 kB) stay there until they have met the values.
-const QUERIES: usize = 4 * TILE_ROWS;
+const QUERIES: usize = 2 * TILE_ROWS;
 
 /// The shape of multi-head attention.
 #[derive(Debug, Clone, Copy)]

@@ -147,4 +147,4 @@ impl Layer {
 }
 
 /// Rows that a thread works on at a time.
-pub(crate) const BLOCK: usize = 16 * TILE_ROWS;
+pub(crate) const BLOCK: usize = 8 * TILE_ROWS;

@@ -8,7 +8,7 @@ use super::layer::BLOCK;
 /// Rows of a region for each thread: on two threads 384 rows of half a layer, some milliseconds.
 const REGION_ROWS: usize = 2 * BLOCK;
 /// Below so many rows for each thread, the threads share columns instead of rows, so that each reads but a part of the weights.
-const LEAST_ROWS: usize = 4 * TILE_ROWS;
+const LEAST_ROWS: usize = 2 * TILE_ROWS;
 /// Rows of attention for each task.
 const ATTENTION_ROWS: usize = BLOCK;
 

@@ -435,3 +435,61 @@ proptest! {
         }
     }
 }
+
+#[test]
+#[ignore = "measures"]
+fn compare_kernels() {
+    let config = BertConfig { layers: 6, positions: 512, ..config(384, 12, 1536) };
+    let lengths: Vec<usize> = (0..40).map(|i| 60 + (i * 37) % 200).collect();
+    let ids = ids(&lengths);
+    let total: usize = lengths.iter().sum();
+    let sequences: Vec<Sequence<'_>> = ids.iter().map(|ids| Sequence::single(ids)).collect();
+    let kernels: Vec<Kernel> = Kernel::all().into_iter().skip(1).collect();
+    let models: Vec<PackedTransformer> = kernels.iter().map(|kernel| with_weights(&config, |weights| PackedTransformer::load_for(*kernel, &config, weights).unwrap())).collect();
+    for threads in [1, 2] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let mut best = vec![f64::MAX; kernels.len()];
+        for _ in 0..12 {
+            for (best, model) in best.iter_mut().zip(&models) {
+                let started = std::time::Instant::now();
+                pool.install(|| model.forward(&sequences, Rows::All, &go_on).unwrap());
+                *best = best.min(started.elapsed().as_secs_f64());
+            }
+        }
+        for (best, kernel) in best.iter().zip(&kernels) {
+            eprintln!("{threads} threads {kernel:?}: {:.0} tokens/s", total as f64 / best);
+        }
+        let linear = Linear::pack(&noise(1, 384 * 1536), &noise(2, 1536), 384);
+        let left = noise(3, 96 * 384);
+        let mut out = vec![0.0; 96 * 1536];
+        for kernel in &kernels {
+            let mut best = f64::MAX;
+            for _ in 0..200 {
+                let mut rows: Vec<&mut [f32]> = out.chunks_exact_mut(1536).collect();
+                let started = std::time::Instant::now();
+                linear.forward(*kernel, Strided::new(&left, 384), &mut rows, 0, Finish::Plain, 1);
+                best = best.min(started.elapsed().as_secs_f64());
+            }
+            eprintln!("product {kernel:?}: {:.1} GFLOP/s", 2.0 * 96.0 * 384.0 * 1536.0 / best / 1e9);
+        }
+        for kernel in &kernels {
+            let mut best = [f64::MAX; 3];
+            let values = noise(3, 96 * 1536);
+            let residual = noise(4, 384);
+            let norm = Norm { weight: noise(5, 384), shift: noise(6, 384), eps: 1e-5 };
+            for _ in 0..100 {
+                out.copy_from_slice(&values);
+                let started = std::time::Instant::now();
+                kernel.gelu(&mut out);
+                best[0] = best[0].min(started.elapsed().as_secs_f64());
+                let started = std::time::Instant::now();
+                out.chunks_exact_mut(192).for_each(|row| { kernel.exp_row(row, 180); });
+                best[1] = best[1].min(started.elapsed().as_secs_f64());
+                let started = std::time::Instant::now();
+                out.chunks_exact_mut(384).for_each(|row| { kernel.add_norm(row, &residual, &norm); });
+                best[2] = best[2].min(started.elapsed().as_secs_f64());
+            }
+            eprintln!("{kernel:?} ns/value: gelu {:.3} exp {:.3} norm {:.3}", best[0] * 1e9 / 147456.0, best[1] * 1e9 / 147456.0, best[2] * 1e9 / 147456.0);
+        }
+    }
+}

@@ -20,30 +20,35 @@ async fn calls_of_a_worker_that_dies_are_answered_by_another() {
     }
     let dying = workers.swap_remove(0);
     let batch: Vec<String> = (0..400).map(|index| format!("{index} {}", "word ".repeat(100))).collect();
-    let calls = {
+    // The queries come first: beside the batch, whose parts weigh more than all of them, they might all go to one worker.
+    let queries = (0..40).map(|index| {
+        let embeddings = embeddings.clone();
+        async move { query(&embeddings, &format!("query {index}")).await }
+    });
+    let queries = tokio::spawn(futures::future::join_all(queries));
+    until("queries are with the dying worker", || dying.state.held.load(Ordering::SeqCst) >= 5).await;
+    until("queries are with both", || both_hold(&dying, &workers[0]) >= 40).await;
+    let held = dying.state.held.load(Ordering::SeqCst);
+    let documents = {
         let (embeddings, batch) = (embeddings.clone(), batch.clone());
-        tokio::spawn(async move {
-            let queries = (0..40).map(|index| {
-                let embeddings = embeddings.clone();
-                async move { query(&embeddings, &format!("query {index}")).await }
-            });
-            let queries = futures::future::join_all(queries);
-            let context = context();
-            tokio::join!(queries, embeddings.embed(&context, EmbeddingRole::Document, batch))
-        })
+        tokio::spawn(async move { embeddings.embed(&context(), EmbeddingRole::Document, batch).await })
     };
-    until("calls are with the dying worker", || dying.state.held.load(Ordering::SeqCst) >= 5).await;
+    until("a part of the batch is with the dying worker", || dying.state.held.load(Ordering::SeqCst) > held).await;
     dying.kill();
     workers[0].state.holds.store(false, Ordering::SeqCst);
-    let (queries, documents) = calls.await.unwrap();
-    for (index, answer) in queries.into_iter().enumerate() {
+    for (index, answer) in queries.await.unwrap().into_iter().enumerate() {
         assert_eq!(answer.unwrap().vector, vector(&format!("query {index}"), AS_QUERY));
     }
-    for (text, embedding) in batch.iter().zip(documents.unwrap()) {
+    for (text, embedding) in batch.iter().zip(documents.await.unwrap().unwrap()) {
         assert_eq!(embedding.vector, vector(text, AS_DOCUMENT));
     }
     until("it is left out", || pool.workers().healthy == 1).await;
     assert_eq!(pool.reach().await, Ok(()));
+}
+
+/// Calls that wait at either.
+fn both_hold(one: &Worker, other: &Worker) -> usize {
+    one.state.held.load(Ordering::SeqCst) + other.state.held.load(Ordering::SeqCst)
 }
 
 #[tokio::test]

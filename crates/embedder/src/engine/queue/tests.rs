@@ -126,6 +126,32 @@ fn a_wrong_estimate_is_corrected() {
 }
 
 #[test]
+fn who_leaves_while_a_worker_has_the_errand_in_hand_leaves_no_reservation() {
+    let bench = Bench::new(800, 512);
+    let context = || RequestContext::new(Principal::anonymous());
+    // What the worker does with the errand afterwards: it has finished its step, it has not, it sees that it is over.
+    for afterwards in 0..3 {
+        let (job, _answer) =
+            Job::new(Arc::clone(&bench.station), DOCUMENT, 700, context(), Cancellation::default());
+        let errand = Errand::new(job, 700, bench.sequences(&[700]), |_| 1, |one: &Prepared| Ok(one.clone()));
+        let ticket = bench.queue.submit(errand).unwrap();
+        let Some(Work::Tokenise(errand)) = bench.queue.take() else { panic!("an errand waits") };
+        assert!(bench.submit(DOCUMENT, &[100]).is_err(), "the reservation fills the queue");
+        drop(ticket);
+        assert_eq!(bench.waiting(), 0);
+        let next = bench.submit(DOCUMENT, &[100]).expect("nothing waits");
+        match afterwards {
+            0 => bench.queue.enter(&errand, bench.sequences(&[700])),
+            1 => bench.queue.resume(errand),
+            _ => bench.queue.abandon(&errand),
+        }
+        assert_eq!(bench.waiting(), 100, "nothing is given back twice");
+        drop(next);
+        assert_eq!(bench.waiting(), 0);
+    }
+}
+
+#[test]
 fn a_document_request_that_cannot_be_in_time_is_refused() {
     let bench = Bench::new(100_000, 512);
     let within = |seconds| {

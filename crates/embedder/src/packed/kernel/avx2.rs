@@ -5,11 +5,14 @@ use std::arch::x86_64::{
     _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
-use super::{Norm, Start, TILE_ROWS, elementwise};
+use super::{Norm, Start, elementwise};
 use crate::packed::panels::{LINE, Line, Strided};
 
 /// Values of a register.
 const LANES: usize = LINE / 2;
+
+/// Rows of a tile: with two registers of eight columns each, 12 of the 16 registers hold sums.
+const ROWS: usize = 6;
 
 /// Proof that the processor has AVX2 and FMA: only [`Avx2::detect`] makes one.
 #[derive(Debug, Clone, Copy)]
@@ -32,16 +35,20 @@ impl Avx2 {
         column: usize,
         start: Start<'_>,
     ) {
-        // SAFETY: `self` proves the features.
-        unsafe {
-            match c.len() {
-                0 => {}
-                1 => tile::<1>(a, b, ahead, c, column, start),
-                2 => tile::<2>(a, b, ahead, c, column, start),
-                3 => tile::<3>(a, b, ahead, c, column, start),
-                4 => tile::<4>(a, b, ahead, c, column, start),
-                5 => tile::<5>(a, b, ahead, c, column, start),
-                _ => tile::<TILE_ROWS>(a, b, ahead, c, column, start),
+        let (ahead, after) = ahead.split_at(ahead.len() / 2);
+        for ((index, rows), ahead) in c.chunks_mut(ROWS).enumerate().zip([ahead, after]) {
+            let a = a.skip(index * ROWS, 0);
+            // SAFETY: `self` proves the features.
+            unsafe {
+                match rows.len() {
+                    0 => {}
+                    1 => tile::<1>(a, b, ahead, rows, column, start),
+                    2 => tile::<2>(a, b, ahead, rows, column, start),
+                    3 => tile::<3>(a, b, ahead, rows, column, start),
+                    4 => tile::<4>(a, b, ahead, rows, column, start),
+                    5 => tile::<5>(a, b, ahead, rows, column, start),
+                    _ => tile::<ROWS>(a, b, ahead, rows, column, start),
+                }
             }
         }
     }

@@ -1,20 +1,23 @@
 //! The inner loops: one register tile of the matrix product, and the elementwise steps between the products.
 //!
-//! Each has a plain version (`plain`) that every processor runs, and a version for processors with AVX2 and FMA (`avx2`).
-//! [`Kernel::best`] finds out once which one this processor can run. All versions add up in the same order for every
+//! Each has a plain version (`plain`) that every processor runs, and versions for processors with AVX2 and FMA (`avx2`) and with
+//! AVX-512 (`avx512`). [`Kernel::best`] finds out once which one this processor can run. All versions add up in the same order for every
 //! height of a tile and every slice of a product, so that a row's result does not depend on what is computed beside it.
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod avx512;
 #[allow(clippy::indexing_slicing, reason = "fixed-size arrays under constant bounds, which the compiler must see")]
 mod elementwise;
 mod plain;
 
 use super::panels::{LINE, Line, Strided};
 
-/// Rows of a tile: with two registers of eight columns each, 12 of the 16 registers hold sums.
-pub(crate) const TILE_ROWS: usize = 6;
+/// Most rows of a tile: as many registers hold sums. (With AVX2 it is worked on in two halves.)
+pub(crate) const TILE_ROWS: usize = 12;
 
 /// What a tile's sums begin with.
 #[derive(Debug, Clone, Copy)]
@@ -46,24 +49,34 @@ pub(crate) enum Kernel {
     /// AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2(avx2::Avx2),
+    /// AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512),
 }
 
 impl Kernel {
     /// The fastest version that this processor can run.
     pub(crate) fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if let Some(avx2) = avx2::Avx2::detect() {
-            return Self::Avx2(avx2);
+        {
+            if let Some(avx512) = avx512::Avx512::detect() {
+                return Self::Avx512(avx512);
+            }
+            if let Some(avx2) = avx2::Avx2::detect() {
+                return Self::Avx2(avx2);
+            }
         }
         Self::Plain
     }
 
-    /// All versions that this processor can run.
-    #[cfg(test)]
+    /// All versions that this processor can run, the best one last.
     pub(crate) fn all() -> Vec<Self> {
         let mut kernels = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
-        kernels.extend(avx2::Avx2::detect().map(Self::Avx2));
+        {
+            kernels.extend(avx2::Avx2::detect().map(Self::Avx2));
+            kernels.extend(avx512::Avx512::detect().map(Self::Avx512));
+        }
         kernels
     }
 
@@ -120,6 +133,8 @@ impl Kernel {
             Self::Plain => plain::tile(a, b, c, column, start),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(avx2) => avx2.tile(a, b, ahead, c, column, start),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.tile(a, b, ahead, c, column, start),
         }
     }
 
@@ -131,6 +146,8 @@ impl Kernel {
             Self::Plain => elementwise::gelu::<false>(values),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(avx2) => avx2.gelu(values),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.gelu(values),
         }
     }
 
@@ -142,6 +159,8 @@ impl Kernel {
             Self::Plain => elementwise::exp_row::<false>(row, length),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(avx2) => avx2.exp_row(row, length),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.exp_row(row, length),
         }
     }
 
@@ -152,6 +171,8 @@ impl Kernel {
             Self::Plain => elementwise::add_norm::<false>(row, residual, norm),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(avx2) => avx2.add_norm(row, residual, norm),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.add_norm(row, residual, norm),
         }
     }
 }
