@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use toller_core::{EmbeddingRole, Embeddings, Principal, RequestContext};
 use toller_embedder::bench::{ProductShape, product_flops_per_second};
 use toller_embedder::folder::ModelFolder;
-use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Source};
+use toller_embedder::{EmbedderConfig, LocalEmbeddings, Model, Overrides, Precision, Source};
 
 use crate::padded::Padded;
 use crate::report::Report;
@@ -25,6 +25,8 @@ const QUERIES: usize = 400;
 
 pub fn measure(folder: &Path, texts: &Texts, report: &mut Report) -> Result<(), Box<dyn Error>> {
     let model = Model::load(&Source::Folder(folder.to_owned()), &Overrides::default())?;
+    let int8 = Overrides { dtype: Precision::Int8, ..Overrides::default() };
+    let int8 = Model::load(&Source::Folder(folder.to_owned()), &int8)?;
     let config = EmbedderConfig::builder().build()?;
     let threads = config.workers() * config.threads_per_worker();
     let sequences: Vec<Vec<u32>> = texts
@@ -41,16 +43,26 @@ pub fn measure(folder: &Path, texts: &Texts, report: &mut Report) -> Result<(), 
     let padded_tokens: usize = padded_sequences.iter().map(Vec::len).sum();
 
     let embeddings = LocalEmbeddings::start(model, config)?;
+    let int8 = LocalEmbeddings::start(int8, EmbedderConfig::builder().build()?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let context = RequestContext::new(Principal::anonymous());
     runtime.block_on(embeddings.warm_up())?;
     let embed = |role, texts: Vec<String>| runtime.block_on(embeddings.embed(&context, role, texts));
 
     // In turns, and the best of each: what else runs on the machine only ever makes one slower.
-    let (mut seconds, mut padded_seconds, mut peak) = (f64::MAX, f64::MAX, 0_f64);
+    runtime.block_on(int8.warm_up())?;
+    let embed_int8 = || runtime.block_on(int8.embed(&context, EmbeddingRole::Document, texts.documents.clone()));
+    let exact = embed(EmbeddingRole::Document, texts.documents.clone())?;
+    let cosines = exact.iter().zip(embed_int8()?).map(|(one, other)| {
+        // Both have unit length.
+        one.vector.iter().zip(&other.vector).map(|(a, b)| f64::from(a * b)).sum::<f64>()
+    });
+    let least_cosine = cosines.fold(f64::MAX, f64::min);
+    let (mut seconds, mut int8_seconds, mut padded_seconds, mut peak) = (f64::MAX, f64::MAX, f64::MAX, 0_f64);
     for _ in 0..ROUNDS {
         peak = peak.max(peak_now());
         seconds = seconds.min(time(|| embed(EmbeddingRole::Document, texts.documents.clone()))?);
+        int8_seconds = int8_seconds.min(time(embed_int8)?);
         padded_seconds = padded_seconds.min(time(|| padded.run(padded_sequences))?);
         peak = peak.max(peak_now());
     }
@@ -66,6 +78,9 @@ pub fn measure(folder: &Path, texts: &Texts, report: &mut Report) -> Result<(), 
     report.number("gflops", flops / seconds / 1e9);
     report.number("gemm_peak_gflops", peak);
     report.number("fraction_of_peak", report.get("gflops") / peak);
+    report.number("int8_tokens_per_s", tokens as f64 / int8_seconds);
+    report.number("int8_ratio", seconds / int8_seconds);
+    report.number("int8_least_cosine", least_cosine);
     report.number("query_p50_ms", latencies[QUERIES / 2] * 1e3);
     Ok(())
 }

@@ -68,8 +68,8 @@ impl Model {
         )?;
 
         let file = WeightsFile::read_verified(&path.join("model.safetensors"))?;
-        let weights_sha256 = file.sha256().to_owned();
-        let transformer = load(&folder.config, &file.tensors()?, overrides.device)?;
+        let weights_sha256 = overrides.dtype.weights_sha256(file.sha256());
+        let transformer = load(&folder.config, &file.tensors()?, overrides.device, overrides.dtype)?;
         drop(file);
 
         let fingerprint = Fingerprint {

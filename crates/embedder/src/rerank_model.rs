@@ -48,10 +48,10 @@ impl RerankModel {
         let folder = RerankerFolder::read(path, overrides)?;
         let tokenizer = PairTokenizer::read(&path.join("tokenizer.json"), folder.max_tokens, folder.config.vocabulary)?;
         let file = WeightsFile::read_verified(&path.join("model.safetensors"))?;
-        let weights_sha256 = file.sha256().into();
+        let weights_sha256 = overrides.dtype.weights_sha256(file.sha256()).into();
         let weights = file.tensors()?;
         let head = ClassificationHead::load(&folder.config, &weights)?;
-        let transformer = models::load(&folder.config, &weights, overrides.device)?;
+        let transformer = models::load(&folder.config, &weights, overrides.device, overrides.dtype)?;
         drop(file);
         let model = Self {
             tokenizer: Arc::new(tokenizer),

@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use toller_core::{Role, Tenant};
 
 pub use models::{
-    Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig, RerankProvider,
+    Device, Dtype, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig,
+    RerankProvider,
 };
 pub use program::Program;
 pub use settings::{SETTINGS, Setting};

@@ -12,7 +12,7 @@ use toller_providers::{
 };
 use toller_telemetry::traced::{TracedEmbeddings, TracedReranker};
 
-use crate::config::{Config, Device, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, RerankProvider};
+use crate::config::{Config, Device, Dtype, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, RerankProvider};
 use crate::error::GatewayError;
 use crate::queue_report::QueuedTokens;
 use crate::watchdog::{Pulse, Watched};
@@ -106,12 +106,13 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
         loader.load_embeddings(&format!("embedding.models[{index}]"), Some(&entry.name), spec).await?;
     }
     let rerank = &config.rerank;
-    let of = |model: &str, revision: &Option<String>, max_tokens: Option<u32>| RerankSpec {
+    let of = |model: &str, revision: &Option<String>, max_tokens: Option<u32>, dtype: Dtype| RerankSpec {
         model: model.to_owned(),
         revision: revision.clone(),
         overrides: RerankOverrides {
             max_tokens: max_tokens.map(|tokens| tokens as usize),
             device: config.embedding.device.into(),
+            dtype: dtype.into(),
             ..RerankOverrides::default()
         },
     };
@@ -124,10 +125,10 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
         loader.add_remote_reranker(Arc::new(reranker.await.map_err(reached_by("rerank.address"))?))?;
     }
     if let Some(model) = &rerank.model {
-        loader.load_reranker("rerank", None, of(model, &rerank.revision, rerank.max_tokens)).await?;
+        loader.load_reranker("rerank", None, of(model, &rerank.revision, rerank.max_tokens, rerank.dtype)).await?;
     }
     for (index, entry) in rerank.models.iter().enumerate() {
-        let spec = of(&entry.model, &entry.revision, entry.max_tokens);
+        let spec = of(&entry.model, &entry.revision, entry.max_tokens, entry.dtype);
         loader.load_reranker(&format!("rerank.models[{index}]"), Some(&entry.name), spec).await?;
     }
     loader.take_rerankers_of_pool()?;
@@ -297,6 +298,7 @@ impl ModelSpec {
             overrides: Overrides {
                 name: None,
                 device: embedding.device.into(),
+                dtype: embedding.dtype.into(),
                 pooling: embedding.pooling,
                 normalize: embedding.normalize,
                 max_tokens: embedding.max_tokens.map(|tokens| tokens as usize),
@@ -313,6 +315,7 @@ impl ModelSpec {
             overrides: Overrides {
                 name: None,
                 device: device.into(),
+                dtype: entry.dtype.into(),
                 pooling: entry.pooling,
                 normalize: entry.normalize,
                 max_tokens: entry.max_tokens.map(|tokens| tokens as usize),
@@ -350,8 +353,8 @@ fn source(model: &str, revision: Option<&str>) -> toller_embedder::Result<Source
 /// The embedder names its own fields; people know them as settings of the section or entry `key`.
 fn name_setting(key: &str, fault: toller_embedder::Error) -> GatewayError {
     match fault {
-        toller_embedder::Error::Invalid { field: "max_tokens", problem } => {
-            GatewayError::Setting { key: format!("{key}.max_tokens"), problem }
+        toller_embedder::Error::Invalid { field: field @ ("max_tokens" | "dtype"), problem } => {
+            GatewayError::Setting { key: format!("{key}.{field}"), problem }
         }
         toller_embedder::Error::Invalid {
             field: field @ ("workers" | "threads_per_worker" | "queue_tokens" | "batch_tokens" | "device"),

@@ -18,6 +18,7 @@ use crate::bge;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::hub::cache;
+use crate::precision::Precision;
 use bert_config::BertConfig;
 use json::JsonFile;
 pub use reranker::{RerankOverrides, RerankerFolder};
@@ -40,6 +41,8 @@ pub struct Overrides {
     pub document_instruction: Option<String>,
     /// What computes.
     pub device: Device,
+    /// In how many bits the weights of linear layers are kept.
+    pub dtype: Precision,
 }
 
 /// What a model's small files say.

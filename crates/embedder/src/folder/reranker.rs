@@ -10,6 +10,7 @@ use super::{folder_name, read_config_file, within_positions};
 use crate::device::Device;
 use crate::error::Result;
 use crate::hub::cache;
+use crate::precision::Precision;
 
 /// What the class of every classifier of pairs is called at its end.
 const CLASSIFIER: &str = "ForSequenceClassification";
@@ -31,6 +32,8 @@ pub struct RerankOverrides {
     pub max_tokens: Option<usize>,
     /// What computes.
     pub device: Device,
+    /// In how many bits the weights of linear layers are kept.
+    pub dtype: Precision,
 }
 
 /// What a reranker's config.json says.

@@ -7,25 +7,39 @@ use crate::encoder::{Checkpoint, EncodeError, Sequence};
 use crate::error::Result as LoadResult;
 use crate::folder::bert_config::BertConfig;
 use crate::packed::PackedTransformer;
+use crate::precision::Precision;
 use crate::weights::Weights;
 
 /// Makes a transformer from its weights.
-pub(crate) type Load = fn(&BertConfig, &Weights<'_>, Device) -> LoadResult<Box<dyn Transformer>>;
+pub(crate) type Load = fn(&BertConfig, &Weights<'_>, Device, Precision) -> LoadResult<Box<dyn Transformer>>;
 
 /// The encoder that `config` describes, in the form that is fastest on `device`.
-pub(crate) fn load(config: &BertConfig, weights: &Weights<'_>, device: Device) -> LoadResult<Box<dyn Transformer>> {
+///
+/// # Errors
+/// Of the weights; [`crate::Error::Invalid`] for a device or a precision that cannot be had.
+pub(crate) fn load(
+    config: &BertConfig,
+    weights: &Weights<'_>,
+    device: Device,
+    precision: Precision,
+) -> LoadResult<Box<dyn Transformer>> {
     Ok(match device {
-        Device::Cpu => Box::new(PackedTransformer::load(config, weights)?),
-        Device::Cuda | Device::Metal => return load_in_tensors(config, weights, device),
+        Device::Cpu => Box::new(PackedTransformer::load(config, weights, precision)?),
+        Device::Cuda | Device::Metal => return load_in_tensors(config, weights, device, precision),
     })
 }
 
 /// The encoder that `config` describes, in candle tensors: what the packed one is compared with.
+///
+/// # Errors
+/// As [`load`].
 pub(crate) fn load_in_tensors(
     config: &BertConfig,
     weights: &Weights<'_>,
     device: Device,
+    precision: Precision,
 ) -> LoadResult<Box<dyn Transformer>> {
+    precision.check(device)?;
     Ok(Box::new(tensors::TensorBert::load(config, weights, &device.open()?)?))
 }
 

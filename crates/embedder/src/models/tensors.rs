@@ -292,7 +292,7 @@ mod tests {
     fn compare(path: &Path, config: &BertConfig) {
         let file = WeightsFile::read_verified(&path.join("model.safetensors")).unwrap();
         let weights = file.tensors().unwrap();
-        let fast = models::load(config, &weights, device::Device::Cpu).unwrap();
+        let fast = models::load(config, &weights, device::Device::Cpu, crate::Precision::F32).unwrap();
         let plain = TensorBert::load(config, &weights, &Device::Cpu).unwrap();
         let ids = |length: usize| (0..length).map(|i| (100 + i * i * 7 % 5_000) as u32).collect::<Vec<_>>();
         let texts: Vec<Vec<u32>> = [1, 40, 7, 512, 33, 2, 511, 20].map(ids).into();

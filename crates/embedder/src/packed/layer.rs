@@ -5,6 +5,7 @@ use super::panels::{LINE, Strided};
 use super::product::{Finish, Linear, slices};
 use crate::error;
 use crate::folder::bert_config::BertConfig;
+use crate::precision::Precision;
 use crate::weights::Weights;
 
 /// The weights of a layer.
@@ -46,13 +47,22 @@ pub(super) struct Means {
 }
 
 impl Layer {
-    pub(super) fn load(config: &BertConfig, weights: &Weights<'_>, at: &str) -> error::Result<Self> {
+    pub(super) fn load(
+        config: &BertConfig,
+        weights: &Weights<'_>,
+        precision: Precision,
+        at: &str,
+    ) -> error::Result<Self> {
+        let pack = match precision {
+            Precision::F32 => Linear::pack,
+            Precision::Int8 => Linear::pack_bytes,
+        };
         let (hidden, intermediate) = (config.hidden, config.intermediate);
         let matrix =
             |name: &str, outputs, inputs| weights.matrix_values(&format!("{at}.{name}.weight"), outputs, inputs);
         let vector = |name: &str, length| weights.vector(&format!("{at}.{name}"), length);
         let linear = |name: &str, outputs, inputs| -> error::Result<Linear> {
-            Ok(Linear::pack(&matrix(name, outputs, inputs)?, &vector(&format!("{name}.bias"), outputs)?, inputs))
+            Ok(pack(&matrix(name, outputs, inputs)?, &vector(&format!("{name}.bias"), outputs)?, inputs))
         };
         let norm = |name: &str| -> error::Result<Norm> {
             Ok(Norm {
@@ -70,8 +80,8 @@ impl Layer {
         let mut key_value_bias = vector("attention.self.key.bias", hidden)?;
         key_value_bias.extend(vector("attention.self.value.bias", hidden)?);
         Ok(Self {
-            query: Linear::pack(&query, &query_bias, hidden),
-            key_value: Linear::pack(&key_value, &key_value_bias, hidden),
+            query: pack(&query, &query_bias, hidden),
+            key_value: pack(&key_value, &key_value_bias, hidden),
             attention_output: linear("attention.output.dense", hidden, hidden)?,
             attention_norm: norm("attention.output.LayerNorm")?,
             up: linear("intermediate.dense", intermediate, hidden)?,

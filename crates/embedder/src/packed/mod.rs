@@ -6,10 +6,13 @@
 //! [`panels`]; [`product`] passes them over a block, tile by tile of a [`kernel`]. [`plan`] cuts a pass into tasks for the
 //! caller's threads and into regions between which the caller's checkpoint is asked.
 //!
+//! With [`Precision::Int8`] the weights of the products are [`bytes`]; all else stays as it is.
+//!
 //! What is computed for a row does not depend on how it was cut: the same text gives the same vector, to the bit, in every
 //! batch and on every number of threads. `models/tensors.rs` is the same model in candle tensors.
 
 mod attention;
+mod bytes;
 mod embeddings;
 mod kernel;
 mod layer;
@@ -26,6 +29,7 @@ use crate::encoder::{Checkpoint, EncodeError, Sequence};
 use crate::error;
 use crate::folder::bert_config::BertConfig;
 use crate::models::{Rows, TokenVectors, Transformer};
+use crate::precision::Precision;
 use crate::weights::Weights;
 use attention::{AttentionScratch, Heads, Views};
 use embeddings::{Embeddings, Token};
@@ -78,16 +82,21 @@ type BlockWork<'a> = dyn Fn(Means, usize, &mut [f32], &mut TaskScratch) + Sync +
 
 impl PackedTransformer {
     /// Takes the weights that `config` describes.
-    pub(crate) fn load(config: &BertConfig, weights: &Weights<'_>) -> error::Result<Self> {
-        Self::load_for(Kernel::best(), config, weights)
+    pub(crate) fn load(config: &BertConfig, weights: &Weights<'_>, precision: Precision) -> error::Result<Self> {
+        Self::load_for(Kernel::best(), config, weights, precision)
     }
 
-    fn load_for(kernel: Kernel, config: &BertConfig, weights: &Weights<'_>) -> error::Result<Self> {
+    fn load_for(
+        kernel: Kernel,
+        config: &BertConfig,
+        weights: &Weights<'_>,
+        precision: Precision,
+    ) -> error::Result<Self> {
         Ok(Self {
             kernel,
             embeddings: Embeddings::load(config, weights)?,
             layers: (0..config.layers)
-                .map(|index| Layer::load(config, weights, &format!("encoder.layer.{index}")))
+                .map(|index| Layer::load(config, weights, precision, &format!("encoder.layer.{index}")))
                 .collect::<error::Result<_>>()?,
             heads: Heads { count: config.heads, width: config.hidden / config.heads.max(1) },
             hidden: config.hidden,

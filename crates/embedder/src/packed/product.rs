@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::bytes::{ByteKernel, BytePanels};
 use super::kernel::{Kernel, Start, TILE_ROWS};
 use super::panels::{LINE, Line, Panels, Strided};
 
@@ -11,10 +12,19 @@ use super::panels::{LINE, Line, Panels, Strided};
 pub(super) const SLICE: usize = 384;
 
 /// A linear layer, x·Wᵀ + b.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Linear {
-    weights: Panels,
+    weights: Stored,
     bias: Vec<Line>,
+}
+
+/// How weights are stored.
+#[derive(Debug, Clone)]
+enum Stored {
+    /// As they are.
+    Full(Panels),
+    /// In 8 bits.
+    Bytes(BytePanels),
 }
 
 /// What happens to a panel's outputs while they are in cache.
@@ -31,17 +41,33 @@ impl Linear {
     pub(crate) fn pack(weights: &[f32], bias: &[f32], inputs: usize) -> Self {
         let mut panels = Panels::default();
         panels.fill_transposed(Strided::new(weights, inputs), bias.len(), inputs, slices(inputs));
-        Self { weights: panels, bias: bias.chunks(LINE).map(Line::padded).collect() }
+        Self { weights: Stored::Full(panels), bias: bias.chunks(LINE).map(Line::padded).collect() }
+    }
+
+    /// As [`Linear::pack`], with weights in 8 bits.
+    pub(crate) fn pack_bytes(weights: &[f32], bias: &[f32], inputs: usize) -> Self {
+        Self::pack_bytes_for(ByteKernel::best(), weights, bias, inputs)
+    }
+
+    pub(super) fn pack_bytes_for(kernel: ByteKernel, weights: &[f32], bias: &[f32], inputs: usize) -> Self {
+        let panels = BytePanels::pack(kernel, weights, bias.len(), inputs, slices(inputs));
+        Self { weights: Stored::Bytes(panels), bias: bias.chunks(LINE).map(Line::padded).collect() }
     }
 
     /// Length of an input row.
     pub(super) fn inputs(&self) -> usize {
-        self.weights.inputs()
+        match &self.weights {
+            Stored::Full(panels) => panels.inputs(),
+            Stored::Bytes(panels) => panels.inputs(),
+        }
     }
 
     /// Length of an output row.
     pub(super) fn outputs(&self) -> usize {
-        self.weights.outputs()
+        match &self.weights {
+            Stored::Full(panels) => panels.outputs(),
+            Stored::Bytes(panels) => panels.outputs(),
+        }
     }
 
     /// All outputs of the rows `a` into the rows `c`, from `column`; by `parts` threads, each with columns of its own.
@@ -54,7 +80,7 @@ impl Linear {
         finish: Finish,
         parts: usize,
     ) {
-        let panels = self.weights.count();
+        let panels = self.bias.len();
         let parts = parts.min(panels);
         if parts <= 1 {
             self.slices(kernel, a, c, column, 0..panels, finish);
@@ -107,23 +133,44 @@ impl Linear {
         finish: Finish,
     ) {
         let first = panels.start;
-        // The next panel comes into cache while this one is used, a part with each tile.
-        let strips = c.len().div_ceil(TILE_ROWS).max(1);
-        let ahead_lines = inputs.len().div_ceil(strips).max(1);
-        for (panel, bias) in self.bias.iter().enumerate().take(panels.end).skip(first) {
-            let lines = self.weights.panel(panel, &inputs);
-            let mut ahead = self.weights.after(panel, &inputs).chunks(ahead_lines);
+        let start = |panel: usize| match self.bias.get(panel) {
+            Some(bias) if inputs.start == 0 => Start::Row(bias),
+            _ => Start::Output,
+        };
+        let columns = |panel: usize| {
             let from = column + (panel - first) * LINE;
-            let columns = from..from + LINE.min(self.outputs() - panel * LINE);
-            for (strip, rows) in c.chunks_mut(TILE_ROWS).enumerate() {
-                let start = if inputs.start == 0 { Start::Row(bias) } else { Start::Output };
-                let ahead = ahead.next().unwrap_or_default();
-                kernel.tile(a.skip(strip * TILE_ROWS, 0), lines, ahead, rows, columns.clone(), start);
-            }
-            if finish == Finish::Gelu {
-                for row in c.iter_mut() {
-                    kernel.gelu(row.get_mut(columns.clone()).unwrap_or_default());
+            from..from + LINE.min(self.outputs() - panel * LINE)
+        };
+        match &self.weights {
+            Stored::Full(weights) => {
+                // The next panel comes into cache while this one is used, a part with each tile.
+                let strips = c.len().div_ceil(TILE_ROWS).max(1);
+                let ahead_lines = inputs.len().div_ceil(strips).max(1);
+                for panel in panels {
+                    let lines = weights.panel(panel, &inputs);
+                    let mut ahead = weights.after(panel, &inputs).chunks(ahead_lines);
+                    for (strip, rows) in c.chunks_mut(TILE_ROWS).enumerate() {
+                        let ahead = ahead.next().unwrap_or_default();
+                        kernel.tile(a.skip(strip * TILE_ROWS, 0), lines, ahead, rows, columns(panel), start(panel));
+                    }
+                    finish.apply(kernel, c, columns(panel));
                 }
+            }
+            Stored::Bytes(weights) => {
+                weights.run(a, inputs.start, c, column, panels.clone(), start);
+                for panel in panels {
+                    finish.apply(kernel, c, columns(panel));
+                }
+            }
+        }
+    }
+}
+
+impl Finish {
+    fn apply(self, kernel: Kernel, c: &mut [&mut [f32]], columns: Range<usize>) {
+        if self == Self::Gelu {
+            for row in c.iter_mut() {
+                kernel.gelu(row.get_mut(columns.clone()).unwrap_or_default());
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::models;
 use crate::weights::WeightsFile;
 
 /// Numbers between −1 and 1 that look random.
-fn noise(seed: usize, length: usize) -> Vec<f32> {
+pub(super) fn noise(seed: usize, length: usize) -> Vec<f32> {
     let mut state = seed as u64 + 1;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -265,11 +265,12 @@ fn the_packed_transformer_is_the_one_in_tensors() {
         let sequences: Vec<Sequence<'_>> =
             ids.iter().map(|ids| Sequence { ids, second: ids.len().div_ceil(3) }).collect();
         let tensors = with_weights(&config, |weights| {
-            models::load_in_tensors(&config, weights, crate::device::Device::Cpu).unwrap()
+            models::load_in_tensors(&config, weights, crate::device::Device::Cpu, Precision::F32).unwrap()
         });
         for kernel in Kernel::all() {
-            let packed =
-                with_weights(&config, |weights| PackedTransformer::load_for(kernel, &config, weights).unwrap());
+            let packed = with_weights(&config, |weights| {
+                PackedTransformer::load_for(kernel, &config, weights, Precision::F32).unwrap()
+            });
             for rows in [Rows::All, Rows::First] {
                 let expected = tensors.forward(&sequences, rows, &go_on).unwrap();
                 let got = packed.forward(&sequences, rows, &go_on).unwrap();
@@ -282,7 +283,7 @@ fn the_packed_transformer_is_the_one_in_tensors() {
 #[test]
 fn token_types_begin_where_the_sequence_says() {
     let config = config(24, 3, 40);
-    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights).unwrap());
+    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights, Precision::F32).unwrap());
     let ids = ids(&[6]);
     let first_vectors = |second: usize| {
         let tokens: Vec<Token> = packed.embeddings.tokens(&Sequence { ids: &ids[0], second }).unwrap().collect();
@@ -299,7 +300,9 @@ fn token_types_begin_where_the_sequence_says() {
 fn positions_begin_where_the_config_says() {
     let plain = config(24, 3, 40);
     let shifted = BertConfig { first_position: 2, positions: 198, ..plain.clone() };
-    let load = |config: &BertConfig| with_weights(config, |weights| PackedTransformer::load(config, weights).unwrap());
+    let load = |config: &BertConfig| {
+        with_weights(config, |weights| PackedTransformer::load(config, weights, Precision::F32).unwrap())
+    };
     let (plain, shifted) = (load(&plain), load(&shifted));
     let ids = ids(&[5]);
     let first_vectors = |model: &PackedTransformer, skip: usize| {
@@ -318,7 +321,7 @@ fn positions_begin_where_the_config_says() {
 #[test]
 fn a_row_does_not_depend_on_how_the_pass_is_cut() {
     let config = config(48, 4, 800);
-    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights).unwrap());
+    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights, Precision::F32).unwrap());
     let ids = ids(&[LENGTHS.as_slice(), &[150; 6], &[200; 4]].concat());
     let sequences: Vec<Sequence<'_>> = ids.iter().map(|ids| Sequence::single(ids)).collect();
     let split = |vectors: TokenVectors| -> Vec<Vec<f32>> {
@@ -354,7 +357,7 @@ fn a_row_does_not_depend_on_how_the_pass_is_cut() {
 #[test]
 fn a_checkpoint_is_asked_often_and_may_run_a_pass_of_its_own() {
     let config = config(24, 3, 40);
-    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights).unwrap());
+    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights, Precision::F32).unwrap());
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let ids = ids(&[200; 10]);
     let sequences: Vec<Sequence<'_>> = ids.iter().map(|ids| Sequence::single(ids)).collect();
@@ -382,7 +385,7 @@ fn a_checkpoint_is_asked_often_and_may_run_a_pass_of_its_own() {
 #[test]
 fn passes_at_the_same_time_do_not_meet() {
     let config = config(24, 3, 40);
-    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights).unwrap());
+    let packed = with_weights(&config, |weights| PackedTransformer::load(&config, weights, Precision::F32).unwrap());
     let ids = ids(&[20, 200, 3, 77]);
     let expected: Vec<TokenVectors> =
         ids.iter().map(|ids| packed.forward(&[Sequence::single(ids)], Rows::All, &go_on).unwrap()).collect();
@@ -432,64 +435,6 @@ proptest! {
                 prop_assert!(region >= 1 && region <= threads * 2 * BLOCK);
                 prop_assert!((1..=BLOCK).contains(&block) && block % 6 == 0);
             }
-        }
-    }
-}
-
-#[test]
-#[ignore = "measures"]
-fn compare_kernels() {
-    let config = BertConfig { layers: 6, positions: 512, ..config(384, 12, 1536) };
-    let lengths: Vec<usize> = (0..40).map(|i| 60 + (i * 37) % 200).collect();
-    let ids = ids(&lengths);
-    let total: usize = lengths.iter().sum();
-    let sequences: Vec<Sequence<'_>> = ids.iter().map(|ids| Sequence::single(ids)).collect();
-    let kernels: Vec<Kernel> = Kernel::all().into_iter().skip(1).collect();
-    let models: Vec<PackedTransformer> = kernels.iter().map(|kernel| with_weights(&config, |weights| PackedTransformer::load_for(*kernel, &config, weights).unwrap())).collect();
-    for threads in [1, 2] {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let mut best = vec![f64::MAX; kernels.len()];
-        for _ in 0..12 {
-            for (best, model) in best.iter_mut().zip(&models) {
-                let started = std::time::Instant::now();
-                pool.install(|| model.forward(&sequences, Rows::All, &go_on).unwrap());
-                *best = best.min(started.elapsed().as_secs_f64());
-            }
-        }
-        for (best, kernel) in best.iter().zip(&kernels) {
-            eprintln!("{threads} threads {kernel:?}: {:.0} tokens/s", total as f64 / best);
-        }
-        let linear = Linear::pack(&noise(1, 384 * 1536), &noise(2, 1536), 384);
-        let left = noise(3, 96 * 384);
-        let mut out = vec![0.0; 96 * 1536];
-        for kernel in &kernels {
-            let mut best = f64::MAX;
-            for _ in 0..200 {
-                let mut rows: Vec<&mut [f32]> = out.chunks_exact_mut(1536).collect();
-                let started = std::time::Instant::now();
-                linear.forward(*kernel, Strided::new(&left, 384), &mut rows, 0, Finish::Plain, 1);
-                best = best.min(started.elapsed().as_secs_f64());
-            }
-            eprintln!("product {kernel:?}: {:.1} GFLOP/s", 2.0 * 96.0 * 384.0 * 1536.0 / best / 1e9);
-        }
-        for kernel in &kernels {
-            let mut best = [f64::MAX; 3];
-            let values = noise(3, 96 * 1536);
-            let residual = noise(4, 384);
-            let norm = Norm { weight: noise(5, 384), shift: noise(6, 384), eps: 1e-5 };
-            for _ in 0..100 {
-                out.copy_from_slice(&values);
-                let started = std::time::Instant::now();
-                kernel.gelu(&mut out);
-                best[0] = best[0].min(started.elapsed().as_secs_f64());
-                let started = std::time::Instant::now();
-                out.chunks_exact_mut(192).for_each(|row| { kernel.exp_row(row, 180); });
-                best[1] = best[1].min(started.elapsed().as_secs_f64());
-                let started = std::time::Instant::now();
-                out.chunks_exact_mut(384).for_each(|row| { kernel.add_norm(row, &residual, &norm); });
-                best[2] = best[2].min(started.elapsed().as_secs_f64());
-            }
-            eprintln!("{kernel:?} ns/value: gelu {:.3} exp {:.3} norm {:.3}", best[0] * 1e9 / 147456.0, best[1] * 1e9 / 147456.0, best[2] * 1e9 / 147456.0);
         }
     }
 }

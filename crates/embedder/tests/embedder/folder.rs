@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use toller_core::fingerprint::Pooling;
-use toller_embedder::{Device, Model, Overrides, Source};
+use toller_embedder::{Device, Model, Overrides, Precision, Source};
 
 use crate::fixtures;
 
@@ -216,6 +216,7 @@ fn the_files_decide_and_overrides_beat_them() {
         query_instruction: Some("q: ".to_owned()),
         document_instruction: Some("d: ".to_owned()),
         device: Device::Cpu,
+        dtype: Precision::F32,
     };
     let model = load(folder.path(), &overrides).unwrap();
     let fingerprint = model.fingerprint();

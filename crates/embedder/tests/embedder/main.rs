@@ -9,6 +9,7 @@ mod flood;
 mod folder;
 mod hub;
 mod hub_server;
+mod int8;
 mod invariance;
 mod parity;
 mod reference;

@@ -8,8 +8,8 @@ use toller_providers::WorkerAddresses;
 use toller_serving::auth::ApiKeys;
 
 use super::{
-    Config, ConfigError, EmbeddingConfig, EmbeddingProvider, LimitsConfig, NamedModelConfig, NamedRerankerConfig,
-    Origins, Program, RerankConfig, RerankProvider,
+    Config, ConfigError, Dtype, EmbeddingConfig, EmbeddingProvider, LimitsConfig, NamedModelConfig,
+    NamedRerankerConfig, Origins, Program, RerankConfig, RerankProvider,
 };
 
 /// Least size of a message: room for one document with a vector of thousands of elements.
@@ -25,7 +25,7 @@ const QUEUE_TOKENS: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
 const BATCH_TOKENS: std::ops::RangeInclusive<usize> = 16..=1 << 20;
 
 /// Settings of the default model, and the providers that read them.
-const READ_BY: [(&str, &[EmbeddingProvider]); 10] = {
+const READ_BY: [(&str, &[EmbeddingProvider]); 11] = {
     use EmbeddingProvider::{Candle, Openai, Tei, Toller};
     [
         ("embedding.model", &[Candle, Openai]),
@@ -35,6 +35,7 @@ const READ_BY: [(&str, &[EmbeddingProvider]); 10] = {
         ("embedding.pooling", &[Candle]),
         ("embedding.normalize", &[Candle]),
         ("embedding.max_tokens", &[Candle]),
+        ("embedding.dtype", &[Candle]),
         ("embedding.dimensions", &[Openai]),
         ("embedding.address", &[Toller, Openai, Tei]),
         ("embedding.api_key", &[Toller, Openai, Tei]),
@@ -180,7 +181,7 @@ fn check_embedding(embedding: &EmbeddingConfig, origins: &Origins<'_>) -> Result
 fn check_rerank(rerank: &RerankConfig, origins: &Origins<'_>) -> Result<(), ConfigError> {
     let (asked, other): (&[&str], _) = match rerank.provider {
         RerankProvider::Candle => (&["rerank.address", "rerank.api_key"], "tei"),
-        RerankProvider::Tei => (&["rerank.model", "rerank.revision", "rerank.max_tokens"], "candle"),
+        RerankProvider::Tei => (&["rerank.model", "rerank.revision", "rerank.max_tokens", "rerank.dtype"], "candle"),
     };
     if let Some(key) = asked.iter().find(|key| origins.of(key).is_some()) {
         let description = format!("is of use with rerank.provider = {other:?} only; leave it out");
@@ -197,8 +198,11 @@ fn check_rerank(rerank: &RerankConfig, origins: &Origins<'_>) -> Result<(), Conf
             origins,
         )?,
         None => {
-            let ignored =
-                [("rerank.revision", rerank.revision.is_some()), ("rerank.max_tokens", rerank.max_tokens.is_some())];
+            let ignored = [
+                ("rerank.revision", rerank.revision.is_some()),
+                ("rerank.max_tokens", rerank.max_tokens.is_some()),
+                ("rerank.dtype", rerank.dtype != Dtype::default()),
+            ];
             if let Some((key, _)) = ignored.into_iter().find(|(_, given)| *given) {
                 return Err(origins.invalid(key, "is of use with rerank.model only; leave it out"));
             }
@@ -207,7 +211,7 @@ fn check_rerank(rerank: &RerankConfig, origins: &Origins<'_>) -> Result<(), Conf
     check_named(
         "rerank.models",
         rerank.models.iter().map(|entry| {
-            let NamedRerankerConfig { name, model, revision, max_tokens } = entry;
+            let NamedRerankerConfig { name, model, revision, max_tokens, dtype: _ } = entry;
             (name.as_str(), LocalModel { model, revision: revision.as_deref(), max_tokens: *max_tokens })
         }),
         origins,

@@ -84,6 +84,12 @@ pub static SETTINGS: &[Setting] = &[
         "Most tokens of a text, special tokens included, instead of the model's own limit",
     ),
     text(
+        "embedding.dtype",
+        "f32",
+        "NAME",
+        "Weights of the model's linear layers: f32, or int8 (faster, in less memory, a little less exact; on the CPU only)",
+    ),
+    text(
         "embedding.device",
         "cpu",
         "NAME",
@@ -127,6 +133,7 @@ pub static SETTINGS: &[Setting] = &[
         "",
         "Most tokens of a query and a document together, special tokens included, instead of the reranker's own limit",
     ),
+    text("rerank.dtype", "f32", "NAME", "Weights of the reranker's linear layers: f32 or int8"),
     text("rerank.address", "", "URL", "Address of the text-embeddings-inference server, such as http://reranker:8080"),
     text("rerank.api_key", "", "KEY", "API key for that server"),
     integer("limits.max_message_bytes", "16777216", "Largest message in bytes, in and out; at least 65536"),

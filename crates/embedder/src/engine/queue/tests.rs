@@ -131,8 +131,7 @@ fn who_leaves_while_a_worker_has_the_errand_in_hand_leaves_no_reservation() {
     let context = || RequestContext::new(Principal::anonymous());
     // What the worker does with the errand afterwards: it has finished its step, it has not, it sees that it is over.
     for afterwards in 0..3 {
-        let (job, _answer) =
-            Job::new(Arc::clone(&bench.station), DOCUMENT, 700, context(), Cancellation::default());
+        let (job, _answer) = Job::new(Arc::clone(&bench.station), DOCUMENT, 700, context(), Cancellation::default());
         let errand = Errand::new(job, 700, bench.sequences(&[700]), |_| 1, |one: &Prepared| Ok(one.clone()));
         let ticket = bench.queue.submit(errand).unwrap();
         let Some(Work::Tokenise(errand)) = bench.queue.take() else { panic!("an errand waits") };

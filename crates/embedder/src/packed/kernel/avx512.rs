@@ -1,8 +1,8 @@
 //! The inner loops for processors with AVX-512: a line is one register, and 12 of the 32 registers hold sums.
 
 use std::arch::x86_64::{
-    __m512, _MM_HINT_T0, _mm_prefetch, _mm512_fmadd_ps, _mm512_load_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_storeu_ps,
+    __m512, _MM_HINT_T0, _mm_prefetch, _mm512_fmadd_ps, _mm512_load_ps, _mm512_loadu_ps, _mm512_set1_ps,
+    _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use super::{Norm, Start, TILE_ROWS, elementwise};

@@ -69,7 +69,8 @@ impl Kernel {
         Self::Plain
     }
 
-    /// All versions that this processor can run, the best one last.
+    /// All versions that this processor can run.
+    #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         let mut kernels = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
