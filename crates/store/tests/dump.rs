@@ -50,7 +50,7 @@ async fn filled() -> MemoryStore {
     for (context, collection, metric) in
         [(&ours, "cosine", Metric::Cosine), (&ours, "empty", Metric::Dot), (&theirs, "cosine", Metric::Euclidean)]
     {
-        let params = VectorParams { dimension: 3, metric };
+        let params = VectorParams { dimension: 3, metric, keyword: None };
         store.vectors.create(context, &name(collection), params).await.unwrap();
     }
     let numbers = [
@@ -212,7 +212,10 @@ async fn faults_say_where_and_what() {
     for (lines, expected) in [
         (vec!["{}".to_owned()], vec!["is not a dump"]),
         (vec!["PK\u{3}\u{4}".to_owned()], vec!["is not a dump"]),
-        (vec![r#"{"format":"toller-memory-dump","version":9}"#.to_owned()], vec!["version 9", "reads version 1"]),
+        (
+            vec![r#"{"format":"toller-memory-dump","version":9}"#.to_owned()],
+            vec!["version 9", "reads versions up to 2"],
+        ),
         (vec![header.to_owned()], vec!["data.jsonl:1:", "cut off"]),
         (vec![header.to_owned(), record("a", good)], vec!["data.jsonl:2:", "before any collection"]),
         (vec![header.to_owned(), "{\"x\":1}".to_owned()], vec!["data.jsonl:2:", "unknown variant `x`"]),

@@ -9,24 +9,45 @@ use toller_core::error::Result;
 use toller_core::{DocumentId, Filter, RequestContext};
 
 use super::block::Row;
+use super::keyword_scan::{KeywordSnapshot, Leg};
+use super::postings::{PostingChanges, Postings};
 use super::rows::{Position, Rows};
 use super::scan;
+use crate::keyword::TermWeight;
+use crate::keyword::bm25::idf;
 
-/// Rows, and where each id is. The index is ordered by id bytes, so that scrolling needs no sort.
+/// Rows, where each id is, and for keyword search where each term is. The index of ids is ordered by id bytes, so that scrolling needs no
+/// sort.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Arc<Rows>,
     positions: BTreeMap<DocumentId, Position>,
+    postings: Option<Postings>,
 }
 
 impl Table {
     pub(super) fn new(params: VectorParams) -> Self {
-        Self { rows: Arc::new(Rows::new(params.dimension as usize)), positions: BTreeMap::new() }
+        Self {
+            rows: Arc::new(Rows::new(params.dimension as usize)),
+            positions: BTreeMap::new(),
+            postings: params.keyword.map(|_| Postings::default()),
+        }
     }
 
     /// The rows as they are now. O(1); later writes do not show in it.
     pub(super) fn snapshot(&self) -> Arc<Rows> {
         Arc::clone(&self.rows)
+    }
+
+    /// What a search for these terms needs of the present state; none without an index. O(terms).
+    pub(super) fn keyword_snapshot(&self, query: &[TermWeight]) -> Option<KeywordSnapshot> {
+        let postings = self.postings.as_ref()?;
+        let records = self.len() as u64;
+        let legs = query.iter().filter_map(|element| {
+            let list = Arc::clone(postings.list(element.term)?);
+            Some(Leg { weight: f64::from(element.weight) * idf(records, list.len() as u64), list })
+        });
+        Some(KeywordSnapshot { rows: self.snapshot(), legs: legs.collect() })
     }
 
     /// Number of records.
@@ -51,15 +72,27 @@ impl Table {
     /// Writes rows: a known id keeps its place, a new one goes to the end.
     pub(super) fn upsert(&mut self, rows: Vec<Row>) {
         let table = Arc::make_mut(&mut self.rows);
-        for row in rows {
-            match self.positions.get(&row.document.id) {
-                Some(position) => table.replace(*position, row),
+        let mut changes = PostingChanges::default();
+        for mut row in rows {
+            let terms = std::mem::take(&mut row.terms);
+            let position = match self.positions.get(&row.document.id) {
+                Some(position) => {
+                    table.replace(*position, row);
+                    *position
+                }
                 None => {
                     let id = row.document.id.clone();
                     let position = table.append(row);
                     self.positions.insert(id, position);
+                    position
                 }
+            };
+            if let (Some(postings), Some(sequence)) = (&mut self.postings, table.sequence(position)) {
+                postings.note(&mut changes, sequence, &terms);
             }
+        }
+        if let Some(postings) = &mut self.postings {
+            postings.apply(changes);
         }
     }
 
@@ -67,11 +100,18 @@ impl Table {
     pub(super) fn remove(&mut self, ids: &[DocumentId]) -> u64 {
         let mut removed = 0;
         let mut touched = BTreeSet::new();
+        let mut changes = PostingChanges::default();
         for id in ids {
             if let Some(position) = self.positions.remove(id) {
+                if let (Some(postings), Some(sequence)) = (&mut self.postings, self.rows.sequence(position)) {
+                    postings.note(&mut changes, sequence, &[]);
+                }
                 touched.insert(Arc::make_mut(&mut self.rows).remove(position));
                 removed += 1;
             }
+        }
+        if let Some(postings) = &mut self.postings {
+            postings.apply(changes);
         }
         for number in touched {
             let positions = &mut self.positions;
