@@ -150,15 +150,15 @@ pub trait VectorStore: Send + Sync {
         search: VectorSearch<'_>,
     ) -> Result<Vec<ScoredRecord>>;
 
-    /// The best records for keywords: filter, then BM25, then exactly min(limit, matches) in the total order. A record matches
-    /// when its text has at least one term of the query.
+    /// The best records for keywords: filter, then BM25, then exactly min(limit, matches) in the total order. A record
+    /// matches when its text has at least one term of the query.
     ///
-    /// The score is that of `toller_store::keyword`: above 0, without an upper bound, more is better. Its statistics are those of
-    /// all records of the collection, whatever the filter.
+    /// The score is that of `toller_store::keyword`: above 0, without an upper bound, more is better. Its statistics
+    /// are those of all records of the collection, whatever the filter.
     ///
     /// # Errors
-    /// `NotFound`; `FailedPrecondition` of [`keyword_not_indexed`](crate::keyword::keyword_not_indexed) when the collection was
-    /// made without keyword parameters.
+    /// `NotFound`; `FailedPrecondition` of [`keyword_not_indexed`](crate::keyword::keyword_not_indexed) when the
+    /// collection was made without keyword parameters.
     async fn keyword_search(
         &self,
         context: &RequestContext,
@@ -269,8 +269,8 @@ pub fn choose_by_marginal_relevance(
     hits
 }
 
-/// The hits of a keyword search as scored documents, in their order: without relevance, since a BM25 score has no upper bound, and
-/// without a metric.
+/// The hits of a keyword search as scored documents, in their order: without relevance, since a BM25 score has no upper
+/// bound, and without a metric.
 pub fn keyword_documents(hits: Vec<ScoredRecord>) -> Vec<ScoredDocument> {
     let ranked = hits.into_iter().zip(1..);
     let scored = ranked.map(|(hit, rank)| ScoredDocument {

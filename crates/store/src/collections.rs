@@ -48,7 +48,8 @@ pub const MAX_LABEL_VALUE_BYTES: usize = 1024;
 /// How often a change is tried again when another writer was first.
 const UPDATE_ATTEMPTS: usize = 16;
 
-/// Reason of the error when the store holds a collection with another dimension, metric or keyword index than the catalogue says.
+/// Reason of the error when the store holds a collection with another dimension, metric or keyword index than the
+/// catalogue says.
 pub const COLLECTION_MISMATCH: &str = "COLLECTION_MISMATCH";
 
 /// Reason of the error when the catalogue knows a collection that the store does not hold.

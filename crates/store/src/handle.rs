@@ -183,8 +183,8 @@ impl CollectionHandle {
             .map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
     }
 
-    /// The best documents for keywords, with their BM25 scores and ranks, vectors included; without relevance and metric. See
-    /// [`VectorStore::keyword_search`]. Nothing is embedded.
+    /// The best documents for keywords, with their BM25 scores and ranks, vectors included; without relevance and
+    /// metric. See [`VectorStore::keyword_search`]. Nothing is embedded.
     ///
     /// # Errors
     /// `FailedPrecondition` when the collection has no keyword index; otherwise as the store.

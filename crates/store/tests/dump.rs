@@ -199,6 +199,27 @@ async fn lines_that_are_lost_moved_or_repeated_are_noticed() {
 }
 
 #[tokio::test]
+async fn a_file_of_before_keyword_search_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.jsonl");
+    let records = concat!(
+        r#"{"format":"toller-memory-dump","version":1,"last_catalog_version":0}"#,
+        "\n",
+        r#"{"collection":{"tenant":"ours","name":"docs","dimension":2,"metric":"cosine"}}"#,
+        "\n",
+        r#"{"record":{"id":"a","page_content":"toll","metadata":{},"vector":"AACAPwAAAEA="}}"#,
+        "\n",
+    );
+    let crc32 = crc32fast::hash(records.as_bytes());
+    let counts = r#"{"catalog_records":0,"collections":1,"records":1,"documents":0}"#;
+    std::fs::write(&path, format!("{records}{{\"end\":{{\"counts\":{counts},\"crc32\":{crc32}}}}}\n")).unwrap();
+    let (loaded, _) = MemoryStore::load(&path).unwrap();
+    let (ours, docs) = (context("ours"), name("docs"));
+    assert_eq!(loaded.vectors.params(&ours, &docs).await.unwrap().keyword, None);
+    assert!(loaded.vectors.get(&ours, &docs, &[id("a")]).await.unwrap()[0].is_some());
+}
+
+#[tokio::test]
 async fn faults_say_where_and_what() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.jsonl");

@@ -42,8 +42,8 @@ async fn found(scene: &Scene, query: &str) -> Vec<String> {
     id_texts(hits(scene, query, None, 100).await.iter().map(|hit| &hit.record))
 }
 
-/// The formula, by brute force, for texts whose terms are their words: all records that have a term of the query, with their scores, in
-/// the order of the records.
+/// The formula, by brute force, for texts whose terms are their words: all records that have a term of the query, with
+/// their scores, in the order of the records.
 fn by_the_formula<'a>(records: &'a [Record], query: &str) -> Vec<(&'a Record, f64)> {
     let words = |record: &'a Record| record.document.page_content.split(' ').filter(|word| !word.is_empty());
     let mut with_word: HashMap<&str, usize> = HashMap::new();
@@ -114,8 +114,8 @@ pub async fn keyword_scores_follow_the_formula(store: Arc<dyn VectorStore>) {
     assert_eq!(found(&scene, "w20").await, [] as [&str; 0]);
 }
 
-/// Values by hand: every score is above 0, also for a word that every record has; texts without a word of the query are not found, nor are
-/// empty ones, but they count as records.
+/// Values by hand: every score is above 0, also for a word that every record has; texts without a word of the query are
+/// not found, nor are empty ones, but they count as records.
 pub async fn only_records_with_a_word_of_the_query_are_found(store: Arc<dyn VectorStore>) {
     let scene = scene(store, "docs", Language::English).await;
     scene
@@ -227,7 +227,8 @@ pub async fn a_query_without_terms_finds_nothing(store: Arc<dyn VectorStore>) {
     assert_eq!(found(&scene, "the bridge").await, ["b"]);
 }
 
-/// Case, accents, compatibility forms and endings make no difference; scripts without spaces are found by parts of their texts.
+/// Case, accents, compatibility forms and endings make no difference; scripts without spaces are found by parts of
+/// their texts.
 pub async fn keywords_are_found_in_any_spelling(store: Arc<dyn VectorStore>) {
     let english = scene(Arc::clone(&store), "english", Language::English).await;
     english
@@ -273,7 +274,8 @@ pub async fn keywords_are_found_in_any_spelling(store: Arc<dyn VectorStore>) {
     assert_eq!(found(&none, "THE").await, ["a"]);
 }
 
-/// A collection keeps its keyword parameters; one without them answers vectors as ever and refuses keywords, even for nothing.
+/// A collection keeps its keyword parameters; one without them answers vectors as ever and refuses keywords, even for
+/// nothing.
 pub async fn a_collection_without_a_keyword_index_is_refused(store: Arc<dyn VectorStore>) {
     let with = scene(Arc::clone(&store), "with", Language::French).await;
     let params = with.store.params(&with.context, &with.collection).await.unwrap();

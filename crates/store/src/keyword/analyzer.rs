@@ -93,7 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any text in any language: no panic, no empty term, and the case of ASCII letters (but for Turkish) makes no difference.
+        /// Any text in any language: no panic, no empty term, and the case of ASCII letters (but for Turkish) makes no
+        /// difference.
         #[test]
         fn any_text_can_be_taken_apart(
             text in prop_oneof![

@@ -1,9 +1,9 @@
 //! The formula: BM25 as Lucene has it, with a fixed average length.
 //!
-//! S. Robertson, H. Zaragoza: The Probabilistic Relevance Framework: BM25 and Beyond, 2009, equation 3.15. The inverse document
-//! frequency is that of Lucene's `BM25Similarity`: with 1 added inside of the logarithm it is above 0 even for a term that is in
-//! every document, where the original turns negative. Lucene leaves out the factor k1 + 1 since it changes no order; it is kept here,
-//! as in the paper and in Qdrant's BM25.
+//! S. Robertson, H. Zaragoza: The Probabilistic Relevance Framework: BM25 and Beyond, 2009. The inverse
+//! document frequency is that of Lucene's `BM25Similarity`: with 1 added inside of the logarithm it is above 0 even for
+//! a term that is in every document, where the original turns negative. Lucene leaves out the factor k1 + 1 since it
+//! changes no order; it is kept here, as in the paper and in Qdrant's BM25.
 
 /// How soon more occurrences of a term in a document count less.
 pub const K1: f64 = 1.2;
@@ -13,11 +13,12 @@ pub const B: f64 = 0.75;
 
 /// The length in terms that counts as average.
 ///
-/// It is fixed, as in Qdrant's BM25: with the collection's own average, each write would change the vectors of all other documents.
-/// 256 is the order of a passage. Where documents are of a like length, another value would change their scores but not their order.
+/// It is fixed, as in Qdrant's BM25: with the collection's own average, each write would change the vectors of all
+/// other documents. 256 is the order of a passage.
 pub const AVERAGE_LENGTH: f64 = 256.0;
 
-/// The inverse document frequency of a term that is in `with_term` of `documents` documents. Above 0 for `with_term` up to `documents`.
+/// The inverse document frequency of a term that is in `with_term` of `documents` documents. Above 0 for `with_term` up
+/// to `documents`.
 ///
 /// ```
 /// use toller_store::keyword::bm25::idf;
@@ -29,7 +30,8 @@ pub fn idf(documents: u64, with_term: u64) -> f64 {
     (1.0 + (all - with_term + 0.5) / (with_term + 0.5)).ln()
 }
 
-/// The weight of a term that stands `occurrences` times in a document of `length` terms. Above 0 from one occurrence on, below k1 + 1.
+/// The weight of a term that stands `occurrences` times in a document of `length` terms. Above 0 from one occurrence
+/// on, below k1 + 1.
 pub fn weight(occurrences: u32, length: u32) -> f64 {
     let occurrences = f64::from(occurrences);
     let discount = 1.0 - B + B * f64::from(length) / AVERAGE_LENGTH;

@@ -13,7 +13,8 @@ pub(super) enum CapitalI {
     Turkish,
 }
 
-/// The text in NFKC, case folded, without characters that do not show: close to Unicode's NFKC_Casefold (UAX 44). O(length).
+/// The text in NFKC, case folded, without characters that do not show: close to Unicode's NFKC_Casefold (UAX 44).
+/// O(length).
 ///
 /// Full-width and half-width forms, ligatures and the like become their plain letters, ß becomes ss.
 pub(super) fn case_folded(text: &str, capital_i: CapitalI) -> String {
@@ -31,7 +32,8 @@ pub(super) fn case_folded(text: &str, capital_i: CapitalI) -> String {
 
 /// Soft hyphens, joiners and variation selectors: two texts that differ in them alone look the same.
 fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+    matches!(character,
+        '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// A case-folded word without the accents of Latin, Greek and Cyrillic letters: `café` is `cafe`. O(length).

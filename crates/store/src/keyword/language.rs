@@ -10,8 +10,8 @@ use toller_core::Language;
 use super::fold::{CapitalI, case_folded, without_accents};
 use super::segments::{Segment, each_segment};
 
-/// Longest word that is stemmed, in bytes. Beyond it there are keys and encoded data but no words, and a stemmer's time may grow with the
-/// square of the length.
+/// Longest word that is stemmed, in bytes. Beyond it there are keys and encoded data but no words, and a stemmer's time
+/// may grow with the square of the length.
 const MAX_STEMMED_BYTES: usize = 128;
 
 /// The Snowball algorithm of a language, and the code of its stop words (NLTK's lists, most of them Snowball's own).
@@ -50,8 +50,8 @@ pub(super) fn capital_i(language: Language) -> CapitalI {
 
 /// The stem of a case-folded word, without accents.
 ///
-/// Accents tell the endings of most languages apart, so they go after the stemmer has seen them. English has them in loanwords only, and
-/// `résumés` shall meet `resumes`.
+/// Accents tell the endings of most languages apart, so they go after the stemmer has seen them. English has them in
+/// loanwords only, and `résumés` shall meet `resumes`.
 pub(super) fn stem(language: Language, word: &str) -> Cow<'_, str> {
     let Some((algorithm, _)) = algorithm_and_code(language).filter(|_| word.len() <= MAX_STEMMED_BYTES) else {
         return without_accents(word);

@@ -15,9 +15,9 @@ pub(super) enum Segment<'a> {
 
 /// Hands on the segments of a case-folded text, from left to right. O(length).
 ///
-/// Words are those of UAX 29, cut at apostrophes: `l'homme` is found by `homme`, and what remains of `don't` is a stop word. Runs of Han,
-/// kana, Hangul, Thai, Lao, Khmer and Burmese characters become overlapping pairs, as in Lucene's CJKAnalyzer: no dictionary is needed, and
-/// a word of the query is found wherever its characters stand together.
+/// Words are those of UAX 29, cut at apostrophes: `l'homme` is found by `homme`, and what remains of `don't` is a stop
+/// word. Runs of Han, kana, Hangul, Thai, Lao, Khmer and Burmese characters become overlapping pairs, as in Lucene's
+/// CJKAnalyzer: no dictionary is needed, and a word of the query is found wherever its characters stand together.
 pub(super) fn each_segment<'a>(text: &'a str, mut take: impl FnMut(Segment<'a>)) {
     // The last run of characters without spaces; it may go on in the next word.
     let mut run = 0..0;

@@ -13,15 +13,16 @@ const TERM_SEED: u32 = 0;
 pub struct TermWeight {
     /// The term: XXH32 of its UTF-8 bytes, the same on every machine.
     ///
-    /// Engines name the dimensions of a sparse vector by such numbers. Two terms with the same number are one term: their occurrences are
-    /// added, each is found by the other, and their common document frequency makes both count a little less. Among a hundred
-    /// thousand different terms about one pair is to be expected.
+    /// Engines name the dimensions of a sparse vector by such numbers. Two terms with the same number are one term:
+    /// their occurrences are added, each is found by the other, and their common document frequency makes both count a
+    /// little less. Among a hundred thousand different terms about one pair is to be expected.
     pub term: u32,
     /// Its weight; above 0.
     pub weight: f32,
 }
 
-/// The vector of a document's text: distinct terms, ascending, each with its [BM25 weight](bm25::weight). Empty for a text without terms.
+/// The vector of a document's text: distinct terms, ascending, each with its [BM25 weight](bm25::weight). Empty for a
+/// text without terms.
 ///
 /// It depends on nothing but the text and the language. O(b + t·log t) for b bytes with t terms.
 pub fn document_vector(analyzer: Analyzer, text: &str) -> Vec<TermWeight> {
@@ -30,8 +31,8 @@ pub fn document_vector(analyzer: Analyzer, text: &str) -> Vec<TermWeight> {
     weighted(&terms, |occurrences| bm25::weight(occurrences, length) as f32)
 }
 
-/// The vector of a query: distinct terms, ascending, each weighted by its number of occurrences, so that a word that is said twice counts
-/// twice.
+/// The vector of a query: distinct terms, ascending, each weighted by its number of occurrences, so that a word that is
+/// said twice counts twice.
 pub fn query_vector(analyzer: Analyzer, text: &str) -> Vec<TermWeight> {
     weighted(&sorted_terms(analyzer, text), |occurrences| occurrences as f32)
 }

@@ -1,10 +1,11 @@
 //! The file that a memory store is dumped to.
 //!
-//! JSON Lines in UTF-8. The first line is a [`Header`]; each other line is a [`Line`], an object with the name of its kind as the only
-//! key. A `collection` line is followed by its `record` lines in insertion order, a `document_set` line by its `document` lines; the
-//! last line is `end`, with the counts and the CRC-32 (IEEE) of all bytes before it. Vectors are base64 (standard alphabet,
-//! padded) of little-endian `f32`, catalogue values base64 of their bytes. The keyword index is not in it: it follows from the texts. Numbers of metadata that were integers are
-//! written without a fraction, doubles always with a fraction or an exponent.
+//! JSON Lines in UTF-8. The first line is a [`Header`]; each other line is a [`Line`], an object with the name of its
+//! kind as the only key. A `collection` line is followed by its `record` lines in insertion order, a `document_set`
+//! line by its `document` lines; the last line is `end`, with the counts and the CRC-32 (IEEE) of all bytes before it.
+//! Vectors are base64 (standard alphabet, padded) of little-endian `f32`, catalogue values base64 of their bytes. The
+//! keyword index is not in it: it follows from the texts. Numbers of metadata that were integers are written without a
+//! fraction, doubles always with a fraction or an exponent.
 
 use std::borrow::Cow;
 
@@ -17,8 +18,8 @@ use toller_core::{CollectionName, DocumentId, KeywordParams, Metadata, Metric, T
 /// Value of [`Header::format`].
 pub(super) const FORMAT: &str = "toller-memory-dump";
 
-/// Value of [`Header::version`]; raised with every change that older builds cannot read. Version 2 added the keyword parameters of
-/// collections; files of version 1 are read as having none.
+/// Value of [`Header::version`]; raised with every change that older builds cannot read. Version 2 added the keyword
+/// parameters of collections; files of version 1 are read as having none.
 pub(super) const VERSION: u64 = 2;
 
 /// The first version that this build reads.

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use toller_core::error::{Error, Result};
@@ -42,8 +43,8 @@ impl KeywordSnapshot {
 
 /// The best min(limit, matches) rows: filter, then score, best first, then insertion order. Exact.
 ///
-/// The lists are merged row by row: O(p·log t + m·(log n + log limit)) for t terms with p postings in m of n rows; a filter is evaluated on
-/// rows whose score is among the best so far. Beside the result it needs O(t + limit).
+/// The lists are merged row by row: O(p·log t + m·(log n + log limit)) for t terms with p postings in m of n rows; a
+/// filter is evaluated on rows whose score is among the best so far. Beside the result it needs O(t + limit).
 ///
 /// # Errors
 /// `Cancelled` and `DeadlineExceeded` from the context, looked at every thousand or so rows.
@@ -83,8 +84,8 @@ pub(super) fn search(
 /// Walks several ascending lists at once.
 struct Merge<'a> {
     legs: &'a [Leg],
-    /// The next row of each leg that has one, with the leg and the place in its list; the smallest is on top. Equal rows come in the
-    /// order of the legs, so that sums are rounded the same way every time.
+    /// The next row of each leg that has one, with the leg and the place in its list; the smallest is on top. Equal
+    /// rows come in the order of the legs, so that sums are rounded the same way every time.
     heads: BinaryHeap<Reverse<(u64, usize, usize)>>,
 }
 
@@ -104,13 +105,14 @@ impl<'a> Merge<'a> {
             if sequence != row {
                 break;
             }
-            let Some(Leg { weight, list }) = self.legs.get(leg) else { break };
-            score += list.get(place).map_or(0.0, |(_, weight_in_row)| weight * f64::from(weight_in_row));
-            match list.get(place + 1) {
+            let found = self.legs.get(leg);
+            let weight_in_row = found.and_then(|found| Some(found.weight * f64::from(found.list.get(place)?.1)));
+            score += weight_in_row.unwrap_or_default();
+            match found.and_then(|found| found.list.get(place + 1)) {
                 // The heap finds the new place of this head when `head` is dropped.
                 Some((next, _)) => *head = Reverse((next, leg, place + 1)),
                 None => {
-                    std::collections::binary_heap::PeekMut::pop(head);
+                    PeekMut::pop(head);
                 }
             }
         }

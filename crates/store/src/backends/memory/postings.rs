@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::keyword::TermWeight;
 
-/// Up to this many changes of one list are made one by one, each moving half of the list on average; more are merged in one pass.
+/// Up to this many changes of one list are made one by one, each moving half of the list on average; more are merged in
+/// one pass.
 const FEW_CHANGES: usize = 8;
 
 /// Where one term stands: the numbers of rows, ascending, each with the term's weight in there.
@@ -95,7 +96,8 @@ impl PostingList {
     }
 }
 
-/// The lists of all terms, shared one by one with the searches that read them: a writer copies a list that a search still holds.
+/// The lists of all terms, shared one by one with the searches that read them: a writer copies a list that a search
+/// still holds.
 ///
 /// Memory: 12 bytes for each distinct term of each record here, and 4 bytes for finding them again when the record goes.
 #[derive(Debug, PartialEq, Default)]
@@ -117,7 +119,8 @@ impl Postings {
         self.lists.get(&term)
     }
 
-    /// Notes that a row, new or known, has these terms now (ascending; none when the row is gone). Each row once in `changes`.
+    /// Notes that a row, new or known, has these terms now (ascending; none when the row is gone). Each row once in
+    /// `changes`.
     pub(super) fn note(&mut self, changes: &mut PostingChanges, sequence: u64, terms: &[TermWeight]) {
         let new: Box<[u32]> = terms.iter().map(|element| element.term).collect();
         let old = if new.is_empty() {
@@ -134,7 +137,8 @@ impl Postings {
         }
     }
 
-    /// Applies what was noted. O(changes) for new rows; for others O(length of the lists that are touched) on top, in one pass each.
+    /// Applies what was noted. O(changes) for new rows; for others O(length of the lists that are touched) on top, in
+    /// one pass each.
     pub(super) fn apply(&mut self, changes: PostingChanges) {
         for (term, mut changes) in changes.by_term {
             changes.sort_unstable_by_key(|change| change.sequence);

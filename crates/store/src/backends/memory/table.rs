@@ -16,8 +16,8 @@ use super::scan;
 use crate::keyword::TermWeight;
 use crate::keyword::bm25::idf;
 
-/// Rows, where each id is, and for keyword search where each term is. The index of ids is ordered by id bytes, so that scrolling needs no
-/// sort.
+/// Rows, where each id is, and for keyword search where each term is. The index of ids is ordered by id bytes, so that
+/// scrolling needs no sort.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Arc<Rows>,

@@ -27,8 +27,8 @@ use crate::keyword::{Analyzer, TermWeight, document_vector, query_vector};
 /// Ids that a filtered scroll takes from the index at once, between two looks at the caller's deadline.
 const SCROLL_BATCH: usize = 1024;
 
-/// Keeps records in RAM and scans them all for every search by vector: exact, at a cost of O(n·d). A keyword search reads what an inverted
-/// index has of its terms, and is exact too.
+/// Keeps records in RAM and scans them all for every search by vector: exact, at a cost of O(n·d). A keyword search
+/// reads what an inverted index has of its terms, and is exact too.
 ///
 /// Order is total: better score, then insertion order. A replaced record keeps its place. See the
 /// [module](super) for how readers and writers share a collection.
