@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use toller_core::Document;
 
-use crate::keyword::TermWeight;
-
 /// Bytes of vectors in a full block: large enough that a scan does not notice the seams, small enough that a writer copies
 /// one in some tens of microseconds.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -22,8 +20,6 @@ pub(super) struct Row {
     pub(super) document: Arc<Document>,
     pub(super) vector: Vec<f32>,
     pub(super) squared_norm: f64,
-    /// The text's vector for keyword search; empty where the collection has no index for it.
-    pub(super) terms: Vec<TermWeight>,
 }
 
 /// Up to [`Block::full_rows`] rows in insertion order; a removed row leaves a tombstone (no document) behind.

@@ -17,8 +17,9 @@ use toller_core::{Document, DocumentId, Metadata, Vector};
 use super::block::Row;
 use super::catalog::{CatalogState, Entry};
 use super::dump_format::{DumpCounts, FIRST_VERSION, FORMAT, Header, Line, VERSION, decode_bytes, decode_vector};
+use super::postings::NewPostings;
 use super::table::Table;
-use super::vector_store::{Collection, terms_of};
+use super::vector_store::{Collection, vector_of_terms};
 use super::{CollectionKey, MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
 use crate::error::FileError;
 
@@ -121,8 +122,9 @@ impl Content {
                     return refuse_second(Some(()), &format!("the record \"{}\"", document.id));
                 }
                 let squared_norm = squared_norm(vector.as_slice());
-                let terms = terms_of(*params, &document.page_content);
-                table.upsert(vec![Row { document, vector: vector.into_vec(), squared_norm, terms }]);
+                let terms = vector_of_terms(*params, &document.page_content);
+                let row = Row { document, vector: vector.into_vec(), squared_norm };
+                table.upsert(vec![row], NewPostings::new(terms.as_slice()));
                 self.counts.records += 1;
                 Ok(())
             }

@@ -11,10 +11,10 @@ const INLINE_STEPS: usize = 1 << 18;
 pub(super) const STEPS_PER_FILTERED_ROW: usize = 256;
 
 /// What taking a text apart into terms costs for each of its bytes, in the same steps.
-pub(super) const STEPS_PER_TEXT_BYTE: usize = 64;
+pub(super) const STEPS_PER_TEXT_BYTE: usize = 192;
 
 /// What one entry of a posting list costs a search, in the same steps.
-pub(super) const STEPS_PER_POSTING: usize = 64;
+pub(super) const STEPS_PER_POSTING: usize = 192;
 
 /// What taking a row out of the keyword index costs, in the same steps.
 pub(super) const STEPS_PER_UNINDEXED_ROW: usize = 1 << 14;

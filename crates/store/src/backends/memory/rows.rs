@@ -184,12 +184,7 @@ mod tests {
     fn row(id: usize) -> Row {
         let id = DocumentId::new(format!("{id:05}")).unwrap();
         let document = Document { id, page_content: String::new(), metadata: Metadata::new() };
-        Row {
-            document: Arc::new(document),
-            vector: vec![1.0; DIMENSION],
-            squared_norm: DIMENSION as f64,
-            terms: Vec::new(),
-        }
+        Row { document: Arc::new(document), vector: vec![1.0; DIMENSION], squared_norm: DIMENSION as f64 }
     }
 
     fn ids(rows: &Rows) -> Vec<String> {

@@ -10,7 +10,7 @@ use toller_core::{DocumentId, Filter, RequestContext};
 
 use super::block::Row;
 use super::keyword_scan::{KeywordSnapshot, Leg};
-use super::postings::{PostingChanges, Postings};
+use super::postings::{NewPostings, Postings};
 use super::rows::{Position, Rows};
 use super::scan;
 use crate::keyword::TermWeight;
@@ -69,12 +69,12 @@ impl Table {
         range.take(limit).map(|(id, position)| (id.clone(), *position)).collect()
     }
 
-    /// Writes rows: a known id keeps its place, a new one goes to the end.
-    pub(super) fn upsert(&mut self, rows: Vec<Row>) {
+    /// Writes rows, with their terms where the collection has an index of them: a known id keeps its place, a new one
+    /// goes to the end.
+    pub(super) fn upsert(&mut self, rows: Vec<Row>, new_postings: NewPostings) {
         let table = Arc::make_mut(&mut self.rows);
-        let mut changes = PostingChanges::default();
-        for mut row in rows {
-            let terms = std::mem::take(&mut row.terms);
+        let mut sequences = Vec::with_capacity(rows.len());
+        for row in rows {
             let position = match self.positions.get(&row.document.id) {
                 Some(position) => {
                     table.replace(*position, row);
@@ -87,12 +87,10 @@ impl Table {
                     position
                 }
             };
-            if let (Some(postings), Some(sequence)) = (&mut self.postings, table.sequence(position)) {
-                postings.note(&mut changes, sequence, &terms);
-            }
+            sequences.extend(table.sequence(position));
         }
         if let Some(postings) = &mut self.postings {
-            postings.apply(changes);
+            postings.write(&sequences, new_postings);
         }
     }
 
@@ -100,18 +98,16 @@ impl Table {
     pub(super) fn remove(&mut self, ids: &[DocumentId]) -> u64 {
         let mut removed = 0;
         let mut touched = BTreeSet::new();
-        let mut changes = PostingChanges::default();
+        let mut sequences = Vec::with_capacity(ids.len());
         for id in ids {
             if let Some(position) = self.positions.remove(id) {
-                if let (Some(postings), Some(sequence)) = (&mut self.postings, self.rows.sequence(position)) {
-                    postings.note(&mut changes, sequence, &[]);
-                }
+                sequences.extend(self.rows.sequence(position));
                 touched.insert(Arc::make_mut(&mut self.rows).remove(position));
                 removed += 1;
             }
         }
         if let Some(postings) = &mut self.postings {
-            postings.apply(changes);
+            postings.remove(&sequences);
         }
         for number in touched {
             let positions = &mut self.positions;

@@ -19,6 +19,7 @@ use super::CollectionKey;
 use super::block::Row;
 use super::keyword_scan;
 use super::offload::{STEPS_PER_FILTERED_ROW, STEPS_PER_POSTING, STEPS_PER_TEXT_BYTE, STEPS_PER_UNINDEXED_ROW, run};
+use super::postings::NewPostings;
 use super::rows::Rows;
 use super::scan;
 use super::table::{Selection, Table};
@@ -54,10 +55,11 @@ impl Collection {
     }
 
     /// Checks records against the collection and computes what is cached beside them.
-    fn rows_of(&self, records: Vec<Record>) -> Result<Vec<Row>> {
+    fn rows_of(&self, records: Vec<Record>) -> Result<(Vec<Row>, NewPostings)> {
         let mut violations = Vec::new();
         let mut first_index = HashMap::with_capacity(records.len());
         let mut rows = Vec::with_capacity(records.len());
+        let mut vectors_of_terms = Vec::new();
         for (index, record) in records.into_iter().enumerate() {
             let mut fault = |field: &str, description: String| {
                 violations.push(FieldViolation { field: format!("records[{index}].{field}"), description });
@@ -72,18 +74,17 @@ impl Collection {
             if let Err(description) = check_vector(self.params, &record.vector, squared_norm) {
                 fault("vector", description);
             }
-            let terms = terms_of(self.params, &record.document.page_content);
-            rows.push(Row { document: record.document, vector: record.vector.into_vec(), squared_norm, terms });
+            vectors_of_terms.extend(vector_of_terms(self.params, &record.document.page_content));
+            rows.push(Row { document: record.document, vector: record.vector.into_vec(), squared_norm });
         }
         Error::from_violations(violations)?;
-        Ok(rows)
+        Ok((rows, NewPostings::new(&vectors_of_terms)))
     }
 }
 
-/// The vector of a text for keyword search; empty where the collection has no index for it.
-pub(super) fn terms_of(params: VectorParams, text: &str) -> Vec<TermWeight> {
-    let analyzer = params.keyword.map(|keyword| Analyzer::new(keyword.language));
-    analyzer.map_or_else(Vec::new, |analyzer| document_vector(analyzer, text))
+/// The vector of a text for keyword search; none where the collection has no index for it.
+pub(super) fn vector_of_terms(params: VectorParams, text: &str) -> Option<Vec<TermWeight>> {
+    Some(document_vector(Analyzer::new(params.keyword?.language), text))
 }
 
 /// A [`Vector`] may have been made for another collection.
@@ -168,8 +169,8 @@ impl VectorStore for MemoryVectorStore {
         };
         let steps = records.len() * collection.dimension() + text_bytes * STEPS_PER_TEXT_BYTE;
         run(steps, move || {
-            let rows = collection.rows_of(records)?;
-            collection.table.write().upsert(rows);
+            let (rows, new_postings) = collection.rows_of(records)?;
+            collection.table.write().upsert(rows, new_postings);
             Ok(())
         })
         .await
