@@ -25,7 +25,7 @@ fn search(criterion: &mut Criterion) {
     group.sample_size(30);
     for rows in [10_000, 100_000] {
         let store = MemoryStore::new();
-        let params = VectorParams { dimension: DIMENSION, metric: Metric::Cosine };
+        let params = VectorParams { dimension: DIMENSION, metric: Metric::Cosine, keyword: None };
         runtime.block_on(store.vectors.create(&context, &collection, params)).unwrap();
         let records = vectors(rows, DIMENSION as usize, 1).into_iter().enumerate().map(record).collect();
         runtime.block_on(store.vectors.upsert(&context, &collection, records)).unwrap();

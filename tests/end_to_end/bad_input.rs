@@ -157,10 +157,21 @@ async fn bad_collections_are_refused() {
 
     let labels = |count: usize| (0..count).map(|number| (number.to_string(), String::new())).collect();
     let dimension = |dimension| Some(Vectors::Client(v1::ClientVectors { dimension }));
+    let keyword = |language, disabled| Some(v1::KeywordIndex { language, disabled });
     let new = || v1::CollectionsCreateRequest { name: "new".to_owned(), ..Default::default() };
     for (what, request, field) in [
         ("an unknown metric", v1::CollectionsCreateRequest { metric: 99, ..new() }, "metric"),
         ("a negative metric", v1::CollectionsCreateRequest { metric: -1, ..new() }, "metric"),
+        (
+            "an unknown language",
+            v1::CollectionsCreateRequest { keyword: keyword(99, false), ..new() },
+            "keyword.language",
+        ),
+        (
+            "a language of no index",
+            v1::CollectionsCreateRequest { keyword: keyword(v1::Language::English.into(), true), ..new() },
+            "keyword.language",
+        ),
         ("no dimension", v1::CollectionsCreateRequest { vectors: dimension(0), ..new() }, "client.dimension"),
         ("a huge dimension", v1::CollectionsCreateRequest { vectors: dimension(65_537), ..new() }, "client.dimension"),
         ("a long description", v1::CollectionsCreateRequest { description: "x".repeat(4097), ..new() }, "description"),

@@ -27,6 +27,7 @@ async fn a_collection_says_what_fills_it_and_what_its_writes_survive() {
         labels: labels.clone(),
         metric: v1::Metric::Dot.into(),
         vectors: None,
+        keyword: None,
     };
     let made = client.collections().create(request).await.unwrap().into_inner().collection.unwrap();
     assert_eq!(get(&client, "docs").await, made);
@@ -34,6 +35,8 @@ async fn a_collection_says_what_fills_it_and_what_its_writes_survive() {
     assert_eq!((made.metric(), made.store.as_str()), (v1::Metric::Dot, "memory"));
     assert_eq!(made.durability(), v1::Durability::None, "data in RAM does not survive a crash, and says so");
     assert!(made.created_at.is_some());
+    let english = v1::KeywordIndex { language: v1::Language::English.into(), disabled: false };
+    assert_eq!(made.keyword, Some(english));
     let fingerprint = made.fingerprint.unwrap();
     assert_eq!((fingerprint.provider.as_str(), fingerprint.dimension), ("candle", 64));
     assert!(fingerprint.model.contains("tiny-bge"), "{}", fingerprint.model);
@@ -54,6 +57,19 @@ async fn a_collection_says_what_fills_it_and_what_its_writes_survive() {
     assert_eq!(named.collection.unwrap().fingerprint, Some(fingerprint));
     let answer = client.collections().create(with_model("other", "nowhere/nothing")).await;
     expect::not_found("unknown model", answer, "model", "nowhere/nothing");
+
+    // So can the language of the texts, and there may be no index of them at all.
+    let with_keyword = |name: &str, keyword| v1::CollectionsCreateRequest {
+        name: name.to_owned(),
+        keyword: Some(keyword),
+        ..Default::default()
+    };
+    let german = v1::KeywordIndex { language: v1::Language::German.into(), disabled: false };
+    client.collections().create(with_keyword("german", german)).await.unwrap();
+    assert_eq!(get(&client, "german").await.keyword, Some(german));
+    let disabled = v1::KeywordIndex { language: 0, disabled: true };
+    client.collections().create(with_keyword("plain", disabled)).await.unwrap();
+    assert_eq!(get(&client, "plain").await.keyword, None);
 }
 
 #[tokio::test]

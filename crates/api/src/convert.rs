@@ -7,6 +7,7 @@ mod collection;
 mod document;
 mod filter;
 mod fingerprint;
+mod keyword;
 mod metric;
 mod retriever;
 mod role;
@@ -18,6 +19,7 @@ pub use collection::{collection_name_from_message, collection_to_message, durabi
 pub use document::{document_to_message, ids_from_message, metadata_from_message, metadata_to_message};
 pub use filter::{filter_from_message, filter_to_message, optional_filter_from_message};
 pub use fingerprint::{fingerprint_from_message, fingerprint_to_message};
+pub use keyword::{keyword_from_message, keyword_to_message, language_to_message};
 pub use metric::{
     metric_from_message, metric_to_message, relevance_function_from_message, relevance_function_to_message,
 };

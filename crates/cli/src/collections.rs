@@ -14,7 +14,7 @@ use crate::client::{ServerArgs, block_on};
 use crate::confirm::confirm;
 use crate::error::{Error, Outcome};
 use crate::langchain_import::Import;
-use crate::names::{Durability, Metric, or_dash};
+use crate::names::{Durability, Language, Metric, or_dash};
 use crate::output::Output;
 use crate::terminal::say;
 use crate::{json, table};
@@ -25,7 +25,8 @@ use crate::{json, table};
 Examples:
   toller collections list
   toller collections create docs --description \"the user guide\" --label team=search
-  toller collections create images --dimension 512 --metric dot
+  toller collections create images --dimension 512 --metric dot --no-keyword
+  toller collections create handbuch --keyword-language german
   toller collections import notes langchain-dump.json
   toller collections delete docs --yes")]
 pub(crate) struct Args {
@@ -101,6 +102,12 @@ struct Create {
     /// A model of the server, when it is not the default one
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// The language of its texts, for keyword search; the default is english
+    #[arg(long, value_name = "LANGUAGE", conflicts_with = "no_keyword")]
+    keyword_language: Option<Language>,
+    /// Make it without an index for keyword search
+    #[arg(long)]
+    no_keyword: bool,
     /// What it is for
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
@@ -218,6 +225,10 @@ fn create_request(args: Create) -> Result<v1::CollectionsCreateRequest, Error> {
             Some(dimension) => Some(Vectors::Client(v1::ClientVectors { dimension })),
             None => args.model.map(Vectors::Model),
         },
+        keyword: match (args.keyword_language, args.no_keyword) {
+            (None, false) => None,
+            (language, disabled) => Some(v1::KeywordIndex { language: language.map_or(0, i32::from), disabled }),
+        },
     })
 }
 
@@ -238,6 +249,7 @@ async fn get(name: String, json: bool, server: &ServerArgs) -> Outcome {
             ("documents", stats.document_count.to_string()),
             ("metric", or_dash(Metric::from_message(collection.metric))),
             ("vectors", fingerprint_line(&collection)),
+            ("keywords", keyword_line(collection.keyword)),
             ("store", collection.store.clone()),
             ("durability", durability_line(collection.durability)),
             ("created", collection.created_at.as_ref().map(ToString::to_string).unwrap_or_default()),
@@ -251,6 +263,14 @@ fn fingerprint_line(collection: &v1::Collection) -> String {
     match collection.fingerprint.clone().map(fingerprint_from_message) {
         Some(Ok(fingerprint)) => fingerprint.to_string(),
         _ => "-".to_owned(),
+    }
+}
+
+fn keyword_line(index: Option<v1::KeywordIndex>) -> String {
+    match index.map(|index| Language::from_message(index.language)) {
+        None => "not indexed".to_owned(),
+        Some(Some(Language::None)) => "indexed, in no particular language".to_owned(),
+        Some(language) => format!("indexed, in {}", or_dash(language)),
     }
 }
 
@@ -310,9 +330,22 @@ mod tests {
         assert_eq!(request(&["docs"]), Ok(plain));
         let full = request(&["docs", "--metric", "euclidean", "--dimension", "3", "--label", "a=b=c", "--label", "d="]);
         let full = full.unwrap();
-        assert_eq!(full.metric(), v1::Metric::Euclidean);
+        assert_eq!((full.metric(), full.keyword), (v1::Metric::Euclidean, None));
         assert_eq!(full.vectors, Some(Vectors::Client(v1::ClientVectors { dimension: 3 })));
         assert_eq!(full.labels, BTreeMap::from([("a".into(), "b=c".into()), ("d".into(), String::new())]));
+    }
+
+    #[test]
+    fn the_keyword_index_has_a_language_or_is_left_out() {
+        let keyword = |arguments: &[&str]| request(arguments).unwrap().keyword;
+        let german = v1::KeywordIndex { language: v1::Language::German.into(), disabled: false };
+        assert_eq!(keyword(&["docs", "--keyword-language", "german"]), Some(german));
+        assert_eq!(keyword_line(Some(german)), "indexed, in german");
+        let disabled = v1::KeywordIndex { language: 0, disabled: true };
+        assert_eq!(keyword(&["docs", "--no-keyword"]), Some(disabled));
+        assert_eq!(keyword_line(None), "not indexed");
+        let both = request(&["docs", "--no-keyword", "--keyword-language", "german"]);
+        assert!(both.unwrap_err().contains("cannot be used with"));
     }
 
     #[test]

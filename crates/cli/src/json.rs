@@ -7,7 +7,7 @@ use toller_api::convert::{value_from_message, vector_from_message};
 use toller_api::v1;
 use toller_core::Value;
 
-use crate::names::{Durability, Metric, Pooling};
+use crate::names::{Durability, Language, Metric, Pooling};
 
 /// A document.
 #[derive(Debug, Serialize)]
@@ -88,6 +88,7 @@ pub(crate) struct Collection {
     store: String,
     durability: Option<Durability>,
     created_at: Option<String>,
+    keyword: Option<KeywordIndex>,
     #[serde(skip_serializing_if = "Option::is_none")]
     document_count: Option<u64>,
 }
@@ -104,9 +105,16 @@ impl Collection {
             store: message.store,
             durability: Durability::from_message(message.durability),
             created_at: message.created_at.map(|moment| moment.to_string()),
+            keyword: message.keyword.map(|index| KeywordIndex { language: Language::from_message(index.language) }),
             document_count,
         }
     }
+}
+
+/// How the texts of a collection are indexed for keyword search.
+#[derive(Debug, Serialize)]
+struct KeywordIndex {
+    language: Option<Language>,
 }
 
 /// What fills a collection.

@@ -93,6 +93,58 @@ spelled! {
 }
 
 spelled! {
+    /// The language of texts.
+    Language {
+        /// No stop words and no stems
+        None,
+        /// Arabic
+        Arabic,
+        /// Basque
+        Basque,
+        /// Catalan
+        Catalan,
+        /// Danish
+        Danish,
+        /// Dutch
+        Dutch,
+        /// English
+        English,
+        /// Finnish
+        Finnish,
+        /// French
+        French,
+        /// German
+        German,
+        /// Greek
+        Greek,
+        /// Hungarian
+        Hungarian,
+        /// Indonesian
+        Indonesian,
+        /// Italian
+        Italian,
+        /// Nepali
+        Nepali,
+        /// Norwegian
+        Norwegian,
+        /// Portuguese
+        Portuguese,
+        /// Romanian
+        Romanian,
+        /// Russian
+        Russian,
+        /// Spanish
+        Spanish,
+        /// Swedish
+        Swedish,
+        /// Tamil
+        Tamil,
+        /// Turkish
+        Turkish,
+    }
+}
+
+spelled! {
     /// Which pooling makes one vector of token vectors.
     Pooling {
         /// The first token's vector

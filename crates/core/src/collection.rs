@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
+use crate::keyword::KeywordParams;
 use crate::metric::Metric;
 use crate::name::name_type;
 
@@ -32,6 +33,9 @@ pub struct VectorParams {
     pub dimension: u32,
     /// How vectors are compared.
     pub metric: Metric,
+    /// How texts are indexed for keyword search; none where they are not.
+    #[serde(default)]
+    pub keyword: Option<KeywordParams>,
 }
 
 /// A collection as the catalogue records it.
@@ -49,11 +53,14 @@ pub struct CollectionSpec {
     pub fingerprint: Fingerprint,
     /// Milliseconds since 1970-01-01 UTC.
     pub created_at_ms: i64,
+    /// How texts are indexed for keyword search; none where they are not, as in records of before there was one.
+    #[serde(default)]
+    pub keyword: Option<KeywordParams>,
 }
 
 impl CollectionSpec {
     /// What its store needs to know.
     pub fn vector_params(&self) -> VectorParams {
-        VectorParams { dimension: self.fingerprint.dimension, metric: self.metric }
+        VectorParams { dimension: self.fingerprint.dimension, metric: self.metric, keyword: self.keyword }
     }
 }

@@ -9,7 +9,7 @@ use crate::vector::Vector;
 /// What one leg of a retrieval said about a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceScore {
-    /// The leg, such as `similarity` or `mmr`.
+    /// The leg, such as `similarity`, `mmr` or `keyword`.
     pub source: String,
     /// The leg's own score.
     pub score: f64,
@@ -22,9 +22,9 @@ pub struct SourceScore {
 pub struct ScoredDocument {
     /// The document.
     pub document: Arc<Document>,
-    /// The raw value: the metric's value of query and document.
+    /// The raw value: the metric's value of query and document, or the BM25 score.
     pub score: f64,
-    /// The score brought to [0, 1]; none for fused lists.
+    /// The score brought to [0, 1]; none for keywords and fused lists.
     pub relevance: Option<f64>,
     /// The metric of `score`; none where the score is no metric's value.
     pub metric: Option<Metric>,

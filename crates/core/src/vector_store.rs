@@ -10,6 +10,7 @@ use crate::context::RequestContext;
 use crate::document::{DocumentId, Record};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::keyword::{KEYWORD_SOURCE, KeywordSearch};
 use crate::metric::Metric;
 use crate::mmr::maximal_marginal_relevance;
 use crate::relevance::RelevanceFunction;
@@ -38,12 +39,12 @@ pub struct VectorSearch<'a> {
     pub limit: usize,
 }
 
-/// A record with the metric's value for a query.
+/// A record with its score for a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoredRecord {
     /// The record.
     pub record: Record,
-    /// The collection metric's value.
+    /// The collection metric's value; for keywords the BM25 score.
     pub score: f64,
 }
 
@@ -109,7 +110,7 @@ pub trait VectorStore: Send + Sync {
     /// `NotFound`.
     async fn drop_collection(&self, context: &RequestContext, collection: &CollectionName) -> Result<()>;
 
-    /// The dimension and metric that the collection was made with.
+    /// The dimension, metric and keyword parameters that the collection was made with.
     ///
     /// # Errors
     /// `NotFound`.
@@ -147,6 +148,22 @@ pub trait VectorStore: Send + Sync {
         context: &RequestContext,
         collection: &CollectionName,
         search: VectorSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>>;
+
+    /// The best records for keywords: filter, then BM25, then exactly min(limit, matches) in the total order. A record
+    /// matches when its text has at least one term of the query.
+    ///
+    /// The score is that of `toller_store::keyword`: above 0, without an upper bound, more is better. Its statistics
+    /// are those of all records of the collection, whatever the filter.
+    ///
+    /// # Errors
+    /// `NotFound`; `FailedPrecondition` of [`keyword_not_indexed`](crate::keyword::keyword_not_indexed) when the
+    /// collection was made without keyword parameters.
+    async fn keyword_search(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: KeywordSearch<'_>,
     ) -> Result<Vec<ScoredRecord>>;
 
     /// Up to `limit` matching records in the order of id bytes, from the id `from` on (inclusive).
@@ -250,6 +267,22 @@ pub fn choose_by_marginal_relevance(
         }
     }
     hits
+}
+
+/// The hits of a keyword search as scored documents, in their order: without relevance, since a BM25 score has no upper
+/// bound, and without a metric.
+pub fn keyword_documents(hits: Vec<ScoredRecord>) -> Vec<ScoredDocument> {
+    let ranked = hits.into_iter().zip(1..);
+    let scored = ranked.map(|(hit, rank)| ScoredDocument {
+        document: hit.record.document,
+        score: hit.score,
+        relevance: None,
+        metric: None,
+        rank,
+        sources: vec![SourceScore { source: KEYWORD_SOURCE.to_owned(), score: hit.score, rank }],
+        vector: Some(hit.record.vector),
+    });
+    scored.collect()
 }
 
 /// Shared ownership of a store.

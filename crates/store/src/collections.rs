@@ -21,9 +21,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use toller_core::catalog::{Expected, RecordKind, Versioned};
+use toller_core::collection::VectorParams;
 use toller_core::error::{Error, FieldViolation, ResourceKind, Result};
 use toller_core::vector::MAX_DIMENSION;
-use toller_core::{Catalog, CollectionName, CollectionSpec, Fingerprint, Metric, Models, RequestContext, VectorStore};
+use toller_core::{
+    Catalog, CollectionName, CollectionSpec, Fingerprint, KeywordParams, Metric, Models, RequestContext, VectorStore,
+};
 use tracing::warn;
 
 use crate::guard;
@@ -45,7 +48,8 @@ pub const MAX_LABEL_VALUE_BYTES: usize = 1024;
 /// How often a change is tried again when another writer was first.
 const UPDATE_ATTEMPTS: usize = 16;
 
-/// Reason of the error when the store holds a collection with another dimension or metric than the catalogue says.
+/// Reason of the error when the store holds a collection with another dimension, metric or keyword index than the
+/// catalogue says.
 pub const COLLECTION_MISMATCH: &str = "COLLECTION_MISMATCH";
 
 /// Reason of the error when the catalogue knows a collection that the store does not hold.
@@ -137,13 +141,26 @@ impl Collections {
         &self.catalog
     }
 
-    /// Makes a collection.
+    /// Makes a collection with the default keyword index, that of English texts.
+    ///
+    /// # Errors
+    /// As [`Self::create_with`].
+    pub async fn create(&self, context: &RequestContext, new: NewCollection) -> Result<CollectionSpec> {
+        self.create_with(context, new, Some(KeywordParams::default())).await
+    }
+
+    /// Makes a collection whose texts are indexed as `keyword` says, or not at all.
     ///
     /// # Errors
     /// `AlreadyExists`; `InvalidArgument` for `description`, `labels` or `client.dimension`; `NotFound` for a model that
     /// is named and not loaded; `FailedPrecondition` when the default model is wanted and there is none.
-    pub async fn create(&self, context: &RequestContext, new: NewCollection) -> Result<CollectionSpec> {
-        let spec = self.spec_of(new)?;
+    pub async fn create_with(
+        &self,
+        context: &RequestContext,
+        new: NewCollection,
+        keyword: Option<KeywordParams>,
+    ) -> Result<CollectionSpec> {
+        let spec = CollectionSpec { keyword, ..self.spec_of(new)? };
         let name = spec.name.clone();
         let _turn = self.turns.take(context.tenant(), &name).await;
         match self.record(context, &name).await? {
@@ -257,8 +274,9 @@ impl Collections {
             Ok(found) => Err(Error::FailedPrecondition {
                 reason: COLLECTION_MISMATCH,
                 message: format!(
-                    "collection \"{name}\" is recorded with metric {} and dimension {}, but the store holds it with metric {} and dimension {}; delete it and make it again",
-                    wanted.metric, wanted.dimension, found.metric, found.dimension
+                    "collection \"{name}\" is recorded with {}, but the store holds it with {}; delete it and make it again",
+                    described(wanted),
+                    described(found)
                 ),
             }),
             Err(Error::NotFound { .. }) => {
@@ -308,6 +326,7 @@ impl Collections {
             metric: new.metric,
             fingerprint,
             created_at_ms: i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX),
+            keyword: None,
         })
     }
 
@@ -408,6 +427,13 @@ fn check_texts(description: Option<&str>, labels: Option<&BTreeMap<String, Strin
         }
     }
     Error::from_violations(violations)
+}
+
+fn described(params: VectorParams) -> String {
+    let VectorParams { dimension, metric, keyword } = params;
+    let index =
+        keyword.map_or_else(|| "no keyword index".to_owned(), |keyword| format!("keywords in {}", keyword.language));
+    format!("metric {metric}, dimension {dimension} and {index}")
 }
 
 fn already_exists(name: &CollectionName) -> Error {

@@ -27,7 +27,7 @@ pub enum FileError {
 
     /// The file was written by another version of Toller.
     #[error(
-        "{} has format version {found}, this build reads version {supported}; load it with the release that wrote it",
+        "{} has format version {found}, this build reads versions up to {supported}; load it with the release that wrote it",
         .path.display()
     )]
     UnsupportedVersion {
@@ -35,7 +35,7 @@ pub enum FileError {
         path: PathBuf,
         /// The version in its header.
         found: u64,
-        /// The version that this build reads.
+        /// The newest version that this build reads.
         supported: u64,
     },
 

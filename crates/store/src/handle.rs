@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use toller_core::error::{Error, FieldViolation, Result};
-use toller_core::vector_store::{ScrollPage, Selector};
+use toller_core::vector_store::{ScrollPage, Selector, keyword_documents};
 use toller_core::{
-    CollectionSpec, Document, DocumentId, EmbeddingRole, Filter, Models, Query, Record, RequestContext, Vector,
-    VectorStore,
+    CollectionSpec, Document, DocumentId, EmbeddingRole, Filter, KeywordSearch, Models, Query, Record, RequestContext,
+    ScoredDocument, Vector, VectorStore,
 };
 
 use crate::guard;
@@ -181,6 +181,19 @@ impl CollectionHandle {
             .map_err(|all| Error::Internal(format!("the model gave {} vectors for one query", all.len())))?;
         check_vector(&self.spec, embedding.vector)
             .map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
+    }
+
+    /// The best documents for keywords, with their BM25 scores and ranks, vectors included; without relevance and
+    /// metric. See [`VectorStore::keyword_search`]. Nothing is embedded.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` when the collection has no keyword index; otherwise as the store.
+    pub async fn keyword_search(
+        &self,
+        context: &RequestContext,
+        search: KeywordSearch<'_>,
+    ) -> Result<Vec<ScoredDocument>> {
+        Ok(keyword_documents(self.store.keyword_search(context, &self.spec.name, search).await?))
     }
 
     /// Records by id, aligned with the input; see [`VectorStore::get`].

@@ -12,6 +12,7 @@ pub mod conformance;
 pub mod error;
 pub mod guard;
 pub mod handle;
+pub mod keyword;
 mod lifecycle;
 mod made_id;
 pub mod new_document;

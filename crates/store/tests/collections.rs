@@ -20,8 +20,8 @@ use toller_core::embeddings::Embedding;
 use toller_core::error::{Error, ResourceKind, Result};
 use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
-    Catalog, CollectionName, DocumentId, EmbeddingRole, Embeddings, Filter, Fingerprint, Metadata, Metric, Models,
-    Principal, Query, Record, RequestContext, Role, Tenant, Value, VectorStore,
+    Catalog, CollectionName, DocumentId, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordParams, KeywordSearch,
+    Language, Metadata, Metric, Models, Principal, Query, Record, RequestContext, Role, Tenant, Value, VectorStore,
 };
 use toller_store::{
     AddOptions, CollectionHandle, CollectionUpdate, Collections, MemoryStore, NewCollection, NewDocument, TextUsage,
@@ -308,6 +308,14 @@ impl<T: VectorStore> VectorStore for Failing<T> {
     ) -> Result<Vec<ScoredRecord>> {
         self.step()?.search(context, name, search).await
     }
+    async fn keyword_search(
+        &self,
+        context: &RequestContext,
+        name: &CollectionName,
+        search: KeywordSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>> {
+        self.step()?.keyword_search(context, name, search).await
+    }
     async fn scroll(
         &self,
         context: &RequestContext,
@@ -416,11 +424,58 @@ async fn a_store_that_disagrees_with_the_catalogue_is_not_used() {
     handle(&collections, "a", CLIENT).await;
     memory.vectors.drop_collection(&context(), &name("a")).await.unwrap();
     assert_eq!(reason(collections.open(&context(), &name("a")).await).0, "COLLECTION_LOST");
-    let params = VectorParams { dimension: 2, metric: Metric::Dot };
+    let params = VectorParams { dimension: 2, metric: Metric::Dot, keyword: None };
     memory.vectors.create(&context(), &name("a"), params).await.unwrap();
     let (reason, message) = reason(collections.open(&context(), &name("a")).await);
     assert_eq!(reason, "COLLECTION_MISMATCH");
     assert!(message.contains("cosine") && message.contains("dot"), "{message}");
+}
+
+#[tokio::test]
+async fn a_store_with_another_keyword_index_than_the_catalogue_says_is_not_used() {
+    let memory = MemoryStore::new();
+    let collections = collections(&memory, None);
+    let params = handle(&collections, "a", CLIENT).await.spec().vector_params();
+    memory.vectors.drop_collection(&context(), &name("a")).await.unwrap();
+    memory.vectors.create(&context(), &name("a"), VectorParams { keyword: None, ..params }).await.unwrap();
+    let (reason, message) = reason(collections.open(&context(), &name("a")).await);
+    assert_eq!(reason, "COLLECTION_MISMATCH");
+    assert!(message.contains("keywords in english") && message.contains("no keyword index"), "{message}");
+}
+
+#[tokio::test]
+async fn keywords_find_documents_without_a_model() {
+    let memory = MemoryStore::new();
+    let collections = collections(&memory, None);
+    let docs = handle(&collections, "docs", CLIENT).await;
+    assert_eq!(docs.spec().keyword, Some(KeywordParams { language: Language::English }));
+    docs.add(&context(), vec![NewDocument { id: Some("a".to_owned()), ..with_vector(&[1.0, 0.0]) }], None)
+        .await
+        .unwrap();
+    let search = KeywordSearch { text: "vectors", filter: None, limit: 4 };
+    let hits = docs.keyword_search(&context(), search).await.unwrap();
+    let [hit] = hits.as_slice() else { panic!("one hit: {hits:?}") };
+    assert_eq!((hit.document.id.as_str(), hit.rank, hit.metric, hit.relevance), ("a", 1, None, None));
+    assert_eq!((hit.sources[0].source.as_str(), hit.sources[0].score, hit.sources[0].rank), ("keyword", hit.score, 1));
+    assert!(hit.vector.is_some());
+
+    collections.create_with(&context(), new("plain", CLIENT), None).await.unwrap();
+    let plain = collections.open(&context(), &name("plain")).await.unwrap();
+    assert_eq!(reason(plain.keyword_search(&context(), search).await).0, "KEYWORD_NOT_INDEXED");
+}
+
+#[tokio::test]
+async fn a_record_of_before_keyword_search_is_a_collection_without_it() {
+    let memory = MemoryStore::new();
+    let collections = collections(&memory, None);
+    collections.create_with(&context(), new("old", CLIENT), None).await.unwrap();
+    let kept = memory.catalog.get(&context(), RecordKind::Collection, "old").await.unwrap().unwrap();
+    let written = String::from_utf8(kept.value).unwrap();
+    let old = written.replace(r#","keyword":null"#, "");
+    assert_ne!(old, written);
+    let expected = Expected::Version(kept.version);
+    memory.catalog.swap(&context(), RecordKind::Collection, "old", expected, old.into_bytes()).await.unwrap();
+    assert_eq!(collections.open(&context(), &name("old")).await.unwrap().spec().keyword, None);
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ async fn filled() -> MemoryStore {
     for (context, collection, metric) in
         [(&ours, "cosine", Metric::Cosine), (&ours, "empty", Metric::Dot), (&theirs, "cosine", Metric::Euclidean)]
     {
-        let params = VectorParams { dimension: 3, metric };
+        let params = VectorParams { dimension: 3, metric, keyword: None };
         store.vectors.create(context, &name(collection), params).await.unwrap();
     }
     let numbers = [
@@ -199,6 +199,27 @@ async fn lines_that_are_lost_moved_or_repeated_are_noticed() {
 }
 
 #[tokio::test]
+async fn a_file_of_before_keyword_search_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.jsonl");
+    let records = concat!(
+        r#"{"format":"toller-memory-dump","version":1,"last_catalog_version":0}"#,
+        "\n",
+        r#"{"collection":{"tenant":"ours","name":"docs","dimension":2,"metric":"cosine"}}"#,
+        "\n",
+        r#"{"record":{"id":"a","page_content":"toll","metadata":{},"vector":"AACAPwAAAEA="}}"#,
+        "\n",
+    );
+    let crc32 = crc32fast::hash(records.as_bytes());
+    let counts = r#"{"catalog_records":0,"collections":1,"records":1,"documents":0}"#;
+    std::fs::write(&path, format!("{records}{{\"end\":{{\"counts\":{counts},\"crc32\":{crc32}}}}}\n")).unwrap();
+    let (loaded, _) = MemoryStore::load(&path).unwrap();
+    let (ours, docs) = (context("ours"), name("docs"));
+    assert_eq!(loaded.vectors.params(&ours, &docs).await.unwrap().keyword, None);
+    assert!(loaded.vectors.get(&ours, &docs, &[id("a")]).await.unwrap()[0].is_some());
+}
+
+#[tokio::test]
 async fn faults_say_where_and_what() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.jsonl");
@@ -212,7 +233,10 @@ async fn faults_say_where_and_what() {
     for (lines, expected) in [
         (vec!["{}".to_owned()], vec!["is not a dump"]),
         (vec!["PK\u{3}\u{4}".to_owned()], vec!["is not a dump"]),
-        (vec![r#"{"format":"toller-memory-dump","version":9}"#.to_owned()], vec!["version 9", "reads version 1"]),
+        (
+            vec![r#"{"format":"toller-memory-dump","version":9}"#.to_owned()],
+            vec!["version 9", "reads versions up to 2"],
+        ),
         (vec![header.to_owned()], vec!["data.jsonl:1:", "cut off"]),
         (vec![header.to_owned(), record("a", good)], vec!["data.jsonl:2:", "before any collection"]),
         (vec![header.to_owned(), "{\"x\":1}".to_owned()], vec!["data.jsonl:2:", "unknown variant `x`"]),

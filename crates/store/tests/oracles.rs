@@ -89,7 +89,7 @@ async fn the_memory_store_finds_what_langchains_finds() {
         let context = RequestContext::new(Principal::anonymous());
         let name = CollectionName::new("docs").unwrap();
         let store = MemoryVectorStore::new();
-        let params = VectorParams { dimension: case.query.len() as u32, metric: Metric::Cosine };
+        let params = VectorParams { dimension: case.query.len() as u32, metric: Metric::Cosine, keyword: None };
         store.create(&context, &name, params).await.unwrap();
         let records = case.docs.iter().map(|document| {
             let id = DocumentId::new(&document.id).unwrap();

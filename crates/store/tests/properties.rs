@@ -47,7 +47,7 @@ fn record(id: &str, vector: Vec<f32>, metadata: Metadata) -> Record {
 
 async fn store_with(metric: Metric, dimension: usize, records: Vec<Record>) -> MemoryVectorStore {
     let store = MemoryVectorStore::new();
-    let params = VectorParams { dimension: dimension as u32, metric };
+    let params = VectorParams { dimension: dimension as u32, metric, keyword: None };
     store.create(&context(), &name(), params).await.unwrap();
     store.upsert(&context(), &name(), records).await.unwrap();
     store
@@ -325,7 +325,7 @@ proptest! {
         let path = folder.path().join("dump");
         runtime().block_on(async {
             let store = MemoryStore::new();
-            let params = VectorParams { dimension: 5, metric };
+            let params = VectorParams { dimension: 5, metric, keyword: None };
             store.vectors.create(&context(), &name(), params).await.unwrap();
             store.vectors.upsert(&context(), &name(), records.clone()).await.unwrap();
             store.documents.put(&context(), &name(), documents).await.unwrap();

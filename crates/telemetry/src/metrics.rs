@@ -506,6 +506,8 @@ pub enum StoreOperation {
     Get,
     /// Search by vector.
     Search,
+    /// Search by keywords.
+    KeywordSearch,
     /// A page of records.
     Scroll,
     /// How many records.
@@ -514,13 +516,14 @@ pub enum StoreOperation {
 
 impl StoreOperation {
     /// Every operation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Create,
         Self::DropCollection,
         Self::Upsert,
         Self::Delete,
         Self::Get,
         Self::Search,
+        Self::KeywordSearch,
         Self::Scroll,
         Self::Count,
     ];
@@ -534,6 +537,7 @@ impl StoreOperation {
             Self::Delete => "delete",
             Self::Get => "get",
             Self::Search => "search",
+            Self::KeywordSearch => "keyword_search",
             Self::Scroll => "scroll",
             Self::Count => "count",
         }

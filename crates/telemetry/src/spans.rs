@@ -353,7 +353,14 @@ pub fn embedding_batch(texts: usize, tokens: usize, model: &str) -> Span {
     )
 }
 
-/// The span of one operation of a store, exported as `{operation} {collection}`, with `k` rows at most asked for.
+/// The span of a search by keywords, exported as `keyword_search {collection}`, with `k` rows at most asked for.
+pub fn store_keyword_search(backend: &str, collection: &str, k: usize) -> Span {
+    let span = store_operation(backend, collection, "keyword_search");
+    span.record(names::TOLLER_RETRIEVER_K, count(k));
+    span
+}
+
+/// The span of a search by vector, exported as `search {collection}`, with `k` rows at most asked for.
 pub fn store_search(backend: &str, collection: &str, k: usize) -> Span {
     let span = store_operation(backend, collection, "search");
     span.record(names::TOLLER_RETRIEVER_K, count(k));

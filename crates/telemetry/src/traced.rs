@@ -1,7 +1,7 @@
 //! Decorators that give any `Embeddings`, any `Reranker` and any `VectorStore` their spans and metrics.
 //!
 //! Each call costs one span and a few numbers, whatever the number of texts or rows. Under a retriever's span they nest as
-//! retrieval → embeddings, retrieval → search, retrieval → mmr.
+//! retrieval → embeddings, retrieval → search, retrieval → keyword_search, retrieval → mmr.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +13,8 @@ use toller_core::vector_store::{
     MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
 };
 use toller_core::{
-    CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, Record, RequestContext,
-    RerankScore, Reranker, Result, ScoredDocument, Vector, VectorStore,
+    CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch, Record,
+    RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorStore,
 };
 use tracing::{Instrument, Span};
 
@@ -232,6 +232,17 @@ impl VectorStore for TracedVectorStore {
         let span = spans::store_search(self.inner.backend(), collection.as_str(), search.limit);
         let call = self.inner.search(context, collection, search);
         self.measure(StoreOperation::Search, span, call, |hits| Some(hits.len())).await
+    }
+
+    async fn keyword_search(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: KeywordSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>> {
+        let span = spans::store_keyword_search(self.inner.backend(), collection.as_str(), search.limit);
+        let call = self.inner.keyword_search(context, collection, search);
+        self.measure(StoreOperation::KeywordSearch, span, call, |hits| Some(hits.len())).await
     }
 
     async fn scroll(

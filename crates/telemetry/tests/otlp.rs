@@ -15,10 +15,11 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Runtime;
 use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
+use toller_core::keyword::keyword_not_indexed;
 use toller_core::vector_store::{MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch};
 use toller_core::{
-    CollectionName, Document, DocumentId, Durability, EmbeddingRole, Embeddings, Error, Filter, Fingerprint, Metric,
-    Principal, Record, RequestContext, ScoredDocument, Vector, VectorStore,
+    CollectionName, Document, DocumentId, Durability, EmbeddingRole, Embeddings, Error, Filter, Fingerprint,
+    KeywordSearch, Metric, Principal, Record, RequestContext, ScoredDocument, Vector, VectorStore,
 };
 use toller_telemetry::setup::trace_layer;
 use toller_telemetry::spans::{self, RetrievalSpan, RpcServerSpan};
@@ -138,7 +139,7 @@ impl VectorStore for FixedStore {
     }
 
     async fn params(&self, _: &RequestContext, _: &CollectionName) -> Result<VectorParams, Error> {
-        Ok(VectorParams { dimension: 2, metric: Metric::Cosine })
+        Ok(VectorParams { dimension: 2, metric: Metric::Cosine, keyword: None })
     }
 
     async fn upsert(&self, _: &RequestContext, _: &CollectionName, _: Vec<Record>) -> Result<(), Error> {
@@ -164,6 +165,18 @@ impl VectorStore for FixedStore {
         _: &CollectionName,
         search: VectorSearch<'_>,
     ) -> Result<Vec<ScoredRecord>, Error> {
+        Ok(scored_records().into_iter().take(search.limit).collect())
+    }
+
+    async fn keyword_search(
+        &self,
+        _: &RequestContext,
+        collection: &CollectionName,
+        search: KeywordSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>, Error> {
+        if collection.as_str() == "plain" {
+            return Err(keyword_not_indexed(collection));
+        }
         Ok(scored_records().into_iter().take(search.limit).collect())
     }
 
@@ -396,6 +409,37 @@ fn a_caller_that_does_not_sample_is_not_traced_but_is_passed_on() {
         assert!(!propagation::current_trace_parent().unwrap().sampled);
     });
     assert!(collector.spans().is_empty());
+}
+
+#[test]
+fn a_keyword_search_is_a_span_of_the_store_without_its_text() {
+    let collector = Collector::grpc();
+    let traces = Traces::to(&collector.url(), "grpc");
+    traces.record(async {
+        let store = TracedVectorStore::new(Arc::new(FixedStore));
+        let search = KeywordSearch { text: "secret words", filter: None, limit: 7 };
+        let [docs, plain] = ["docs", "plain"].map(|name| CollectionName::new(name).unwrap());
+        assert_eq!(store.keyword_search(&context(), &docs, search).await.unwrap().len(), 2);
+        store.keyword_search(&context(), &plain, search).await.unwrap_err();
+    });
+    let found = collector.span("keyword_search docs");
+    assert_eq!(found.kind, SpanKind::Client as i32);
+    let expected: BTreeMap<String, String> = [
+        ("toller.store", string("fixed")),
+        ("toller.collection", string("docs")),
+        ("toller.retriever.k", int(7)),
+        ("db.system.name", string("fixed")),
+        ("db.collection.name", string("docs")),
+        ("db.operation.name", string("keyword_search")),
+        ("db.response.returned_rows", int(2)),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect();
+    assert_eq!(attributes(&found.attributes), expected);
+    let refused = collector.span("keyword_search plain");
+    assert_eq!(attributes(&refused.attributes)["error.type"], string("FAILED_PRECONDITION"));
+    assert!(!format!("{:?}", collector.spans()).contains("secret"));
 }
 
 #[test]

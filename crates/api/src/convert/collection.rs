@@ -3,6 +3,7 @@
 use toller_core::{CollectionName, CollectionSpec, Durability, Error, Result};
 
 use super::fingerprint::fingerprint_to_message;
+use super::keyword::keyword_to_message;
 use super::metric::metric_to_message;
 use crate::v1;
 
@@ -25,6 +26,7 @@ pub fn collection_to_message(spec: &CollectionSpec, store: &str, durability: Dur
         store: store.to_owned(),
         durability: durability_to_message(durability).into(),
         created_at: Some(super::timestamp_from_millis(spec.created_at_ms)),
+        keyword: spec.keyword.map(keyword_to_message),
     }
 }
 

@@ -49,8 +49,9 @@ impl CollectionsRpc for CollectionsService {
         request: Request<v1::CollectionsCreateRequest>,
     ) -> Result<Response<v1::CollectionsCreateResponse>, Status> {
         answer(request, Role::Admin, async |context, message| {
+            let keyword = convert::keyword_from_message(message.keyword).map_err(|fault| fault.within("keyword"))?;
             let new = self.new_collection(message).await?;
-            let spec = self.collections.create(&context, new).await?;
+            let spec = self.collections.create_with(&context, new, keyword).await?;
             Ok(v1::CollectionsCreateResponse { collection: Some(self.message(&spec)) })
         })
         .await

@@ -88,7 +88,7 @@ impl Scene {
     /// Makes a collection of another name, for cases that need several.
     pub async fn named(name: &str, store: Arc<dyn VectorStore>, metric: Metric, dimension: u32) -> Self {
         let scene = Self { store, context: context("conformance"), collection: collection(name) };
-        let params = VectorParams { dimension, metric };
+        let params = VectorParams { dimension, metric, keyword: None };
         scene.store.create(&scene.context, &scene.collection, params).await.unwrap();
         scene
     }

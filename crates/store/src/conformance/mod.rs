@@ -27,6 +27,7 @@ pub mod deletes;
 pub mod document_store;
 pub mod filters;
 pub mod fixture;
+pub mod keyword;
 pub mod mmr;
 pub mod relevance;
 pub mod scroll;
@@ -63,6 +64,15 @@ macro_rules! vector_store_conformance {
             mmr::diversity_is_traded_for_relevance,
             mmr::the_pool_holds_at_least_k_candidates,
             mmr::filters_and_thresholds_apply_before_the_choice,
+            keyword::keyword_scores_follow_the_formula,
+            keyword::only_records_with_a_word_of_the_query_are_found,
+            keyword::keyword_filters_apply_before_the_limit,
+            keyword::keyword_statistics_follow_every_write,
+            keyword::keyword_ties_and_limits,
+            keyword::a_query_without_terms_finds_nothing,
+            keyword::keywords_are_found_in_any_spelling,
+            keyword::a_collection_without_a_keyword_index_is_refused,
+            keyword::keywords_of_tenants_are_apart,
             deletes::by_ids,
             deletes::by_filter,
             deletes::all,

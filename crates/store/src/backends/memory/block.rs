@@ -29,12 +29,21 @@ pub(super) struct Block {
     vectors: Vec<f32>,
     squared_norms: Vec<f64>,
     documents: Vec<Option<Arc<Document>>>,
+    /// Ascending; see [`Self::sequences`].
+    sequences: Vec<u64>,
     live: usize,
 }
 
 impl Block {
     pub(super) fn new(dimension: usize) -> Self {
-        Self { dimension, vectors: Vec::new(), squared_norms: Vec::new(), documents: Vec::new(), live: 0 }
+        Self {
+            dimension,
+            vectors: Vec::new(),
+            squared_norms: Vec::new(),
+            documents: Vec::new(),
+            sequences: Vec::new(),
+            live: 0,
+        }
     }
 
     /// How many rows a block of vectors of this dimension takes.
@@ -62,6 +71,11 @@ impl Block {
         &self.vectors
     }
 
+    /// The numbers of the rows, tombstones included. They ascend, and a row keeps its own wherever it is moved.
+    pub(super) fn sequences(&self) -> &[u64] {
+        &self.sequences
+    }
+
     /// One entry per row, tombstones included.
     pub(super) fn squared_norms(&self) -> &[f64] {
         &self.squared_norms
@@ -77,12 +91,13 @@ impl Block {
     }
 
     /// Adds a row at the end.
-    pub(super) fn push(&mut self, row: Row) {
+    pub(super) fn push(&mut self, row: Row, sequence: u64) {
         debug_assert_eq!(row.vector.len(), self.dimension);
-        self.push_parts(row.document, &row.vector, row.squared_norm);
+        debug_assert!(self.sequences.last().is_none_or(|last| *last < sequence), "numbers ascend");
+        self.push_parts(row.document, &row.vector, row.squared_norm, sequence);
     }
 
-    fn push_parts(&mut self, document: Arc<Document>, vector: &[f32], squared_norm: f64) {
+    fn push_parts(&mut self, document: Arc<Document>, vector: &[f32], squared_norm: f64, sequence: u64) {
         if self.vectors.capacity() < self.vectors.len() + self.dimension {
             // Doubling would overshoot a full block by up to its own size.
             let full = Self::full_rows(self.dimension).max(self.len() + 1);
@@ -92,6 +107,7 @@ impl Block {
         self.vectors.extend_from_slice(vector);
         self.squared_norms.push(squared_norm);
         self.documents.push(Some(document));
+        self.sequences.push(sequence);
         self.live += 1;
     }
 
@@ -123,8 +139,9 @@ impl Block {
             if let Some(document) = document
                 && let Some(vector) = other.vector(slot)
                 && let Some(squared_norm) = other.squared_norms.get(slot)
+                && let Some(sequence) = other.sequences.get(slot)
             {
-                self.push_parts(Arc::clone(document), vector, *squared_norm);
+                self.push_parts(Arc::clone(document), vector, *squared_norm, *sequence);
             }
         }
     }

@@ -112,8 +112,8 @@ fn write(snapshot: &Snapshot, file: &mut File) -> io::Result<DumpCounts> {
         counts.catalog_records += 1;
     }
     for ((tenant, name), params, rows) in &snapshot.collections {
-        let (dimension, metric) = (params.dimension, params.metric);
-        out.line(&Line::Collection { tenant: tenant.clone(), name: name.clone(), dimension, metric })?;
+        let VectorParams { dimension, metric, keyword } = *params;
+        out.line(&Line::Collection { tenant: tenant.clone(), name: name.clone(), dimension, metric, keyword })?;
         counts.collections += 1;
         counts.records += write_records(rows, &mut out)?;
     }

@@ -1,10 +1,11 @@
 //! The file that a memory store is dumped to.
 //!
-//! JSON Lines in UTF-8. The first line is a [`Header`]; each other line is a [`Line`], an object with the name of its kind as the only
-//! key. A `collection` line is followed by its `record` lines in insertion order, a `document_set` line by its `document` lines; the
-//! last line is `end`, with the counts and the CRC-32 (IEEE) of all bytes before it. Vectors are base64 (standard alphabet,
-//! padded) of little-endian `f32`, catalogue values base64 of their bytes. Numbers of metadata that were integers are
-//! written without a fraction, doubles always with a fraction or an exponent.
+//! JSON Lines in UTF-8. The first line is a [`Header`]; each other line is a [`Line`], an object with the name of its
+//! kind as the only key. A `collection` line is followed by its `record` lines in insertion order, a `document_set`
+//! line by its `document` lines; the last line is `end`, with the counts and the CRC-32 (IEEE) of all bytes before it.
+//! Vectors are base64 (standard alphabet, padded) of little-endian `f32`, catalogue values base64 of their bytes. The
+//! keyword index is not in it: it follows from the texts. Numbers of metadata that were integers are written without a
+//! fraction, doubles always with a fraction or an exponent.
 
 use std::borrow::Cow;
 
@@ -12,13 +13,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use toller_core::catalog::RecordKind;
-use toller_core::{CollectionName, DocumentId, Metadata, Metric, Tenant};
+use toller_core::{CollectionName, DocumentId, KeywordParams, Metadata, Metric, Tenant};
 
 /// Value of [`Header::format`].
 pub(super) const FORMAT: &str = "toller-memory-dump";
 
-/// Value of [`Header::version`]; raised with every change that older builds cannot read.
-pub(super) const VERSION: u64 = 1;
+/// Value of [`Header::version`]; raised with every change that older builds cannot read. Version 2 added the keyword
+/// parameters of collections; files of version 1 are read as having none.
+pub(super) const VERSION: u64 = 2;
+
+/// The first version that this build reads.
+pub(super) const FIRST_VERSION: u64 = 1;
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,12 +39,40 @@ pub(super) struct Header {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Line<'a> {
-    Catalog { tenant: Tenant, kind: Kind, name: String, version: u64, value: String },
-    Collection { tenant: Tenant, name: CollectionName, dimension: u32, metric: Metric },
-    Record { id: DocumentId, page_content: Cow<'a, str>, metadata: Cow<'a, Metadata>, vector: String },
-    DocumentSet { tenant: Tenant, collection: CollectionName },
-    Document { id: DocumentId, page_content: Cow<'a, str>, metadata: Cow<'a, Metadata> },
-    End { counts: DumpCounts, crc32: u32 },
+    Catalog {
+        tenant: Tenant,
+        kind: Kind,
+        name: String,
+        version: u64,
+        value: String,
+    },
+    Collection {
+        tenant: Tenant,
+        name: CollectionName,
+        dimension: u32,
+        metric: Metric,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keyword: Option<KeywordParams>,
+    },
+    Record {
+        id: DocumentId,
+        page_content: Cow<'a, str>,
+        metadata: Cow<'a, Metadata>,
+        vector: String,
+    },
+    DocumentSet {
+        tenant: Tenant,
+        collection: CollectionName,
+    },
+    Document {
+        id: DocumentId,
+        page_content: Cow<'a, str>,
+        metadata: Cow<'a, Metadata>,
+    },
+    End {
+        counts: DumpCounts,
+        crc32: u32,
+    },
 }
 
 /// How much a dump holds.

@@ -16,9 +16,10 @@ use toller_core::{Document, DocumentId, Metadata, Vector};
 
 use super::block::Row;
 use super::catalog::{CatalogState, Entry};
-use super::dump_format::{DumpCounts, FORMAT, Header, Line, VERSION, decode_bytes, decode_vector};
+use super::dump_format::{DumpCounts, FIRST_VERSION, FORMAT, Header, Line, VERSION, decode_bytes, decode_vector};
+use super::postings::NewPostings;
 use super::table::Table;
-use super::vector_store::Collection;
+use super::vector_store::{Collection, vector_of_terms};
 use super::{CollectionKey, MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
 use crate::error::FileError;
 
@@ -88,7 +89,7 @@ impl Content {
                 self.counts.catalog_records += 1;
                 refuse_second(self.catalog.records.insert((tenant, kind.into(), name), entry), &described)
             }
-            Line::Collection { tenant, name, dimension, metric } => {
+            Line::Collection { tenant, name, dimension, metric, keyword } => {
                 self.close();
                 if !(1..=MAX_DIMENSION).contains(&(dimension as usize)) {
                     return Err(format!("the dimension must be between 1 and {MAX_DIMENSION}, got {dimension}"));
@@ -97,7 +98,7 @@ impl Content {
                 if self.collections.contains_key(&key) {
                     return refuse_second(Some(()), &format!("the collection \"{}\" of tenant \"{}\"", key.1, key.0));
                 }
-                let params = VectorParams { dimension, metric };
+                let params = VectorParams { dimension, metric, keyword };
                 self.open = Open::Collection(key, params, Table::new(params));
                 self.counts.collections += 1;
                 Ok(())
@@ -121,7 +122,9 @@ impl Content {
                     return refuse_second(Some(()), &format!("the record \"{}\"", document.id));
                 }
                 let squared_norm = squared_norm(vector.as_slice());
-                table.upsert(vec![Row { document, vector: vector.into_vec(), squared_norm }]);
+                let terms = vector_of_terms(*params, &document.page_content);
+                let row = Row { document, vector: vector.into_vec(), squared_norm };
+                table.upsert(vec![row], NewPostings::new(terms.as_slice()));
                 self.counts.records += 1;
                 Ok(())
             }
@@ -227,7 +230,7 @@ impl Lines {
         if header.format != FORMAT {
             return Err(FileError::NotADump { path: self.path.clone() });
         }
-        if header.version != VERSION {
+        if !(FIRST_VERSION..=VERSION).contains(&header.version) {
             return Err(FileError::UnsupportedVersion {
                 path: self.path.clone(),
                 found: header.version,

@@ -5,6 +5,10 @@
 //! copies a pointer or looks up ids, and by a writer while it copies its batch into place; neither ever waits for a scan.
 //! The price is that a write while a scan runs copies the blocks that it touches (512 KiB each), once per block and scan.
 //!
+//! A collection with keyword parameters has an inverted index beside its rows (`postings`), changed under the same
+//! lock. A keyword search takes the lists of its terms along with the snapshot, and lists are copied on write as blocks
+//! are.
+//!
 //! Work that is longer than a fraction of a millisecond runs off the threads of the async runtime (`offload`), and looks
 //! at the caller's deadline and cancellation once per block.
 
@@ -14,9 +18,11 @@ mod document_store;
 mod dump;
 mod dump_format;
 mod kernel;
+mod keyword_scan;
 mod langchain;
 mod load;
 mod offload;
+mod postings;
 mod rows;
 mod scan;
 mod table;

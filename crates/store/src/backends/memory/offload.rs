@@ -10,6 +10,15 @@ const INLINE_STEPS: usize = 1 << 18;
 /// What evaluating a filter on one document costs, in the same steps.
 pub(super) const STEPS_PER_FILTERED_ROW: usize = 256;
 
+/// What taking a text apart into terms costs for each of its bytes, in the same steps.
+pub(super) const STEPS_PER_TEXT_BYTE: usize = 192;
+
+/// What one entry of a posting list costs a search, in the same steps.
+pub(super) const STEPS_PER_POSTING: usize = 192;
+
+/// What taking a row out of the keyword index costs, in the same steps.
+pub(super) const STEPS_PER_UNINDEXED_ROW: usize = 1 << 14;
+
 /// Runs `work` at once when it is short (or there is no runtime), else on a thread for blocking work.
 ///
 /// # Errors

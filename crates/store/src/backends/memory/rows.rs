@@ -29,11 +29,12 @@ pub(super) struct Rows {
     blocks: Vec<NumberedBlock>,
     live: usize,
     next_number: u64,
+    next_sequence: u64,
 }
 
 impl Rows {
     pub(super) fn new(dimension: usize) -> Self {
-        Self { dimension, blocks: Vec::new(), live: 0, next_number: 0 }
+        Self { dimension, blocks: Vec::new(), live: 0, next_number: 0, next_sequence: 0 }
     }
 
     /// Rows without tombstones.
@@ -62,6 +63,20 @@ impl Rows {
         }
     }
 
+    /// The number of the row at `position`, which it keeps for life: rows are numbered in insertion order.
+    pub(super) fn sequence(&self, position: Position) -> Option<u64> {
+        self.block(position.block)?.sequences().get(position.slot).copied()
+    }
+
+    /// Where the row with a number is: the index of its block in [`Self::blocks`], and its place in there. O(log n).
+    pub(super) fn locate(&self, sequence: u64) -> Option<(usize, usize)> {
+        let starts_by_then =
+            |numbered: &NumberedBlock| numbered.block.sequences().first().is_some_and(|first| *first <= sequence);
+        let index = self.blocks.partition_point(starts_by_then).checked_sub(1)?;
+        let slot = self.blocks.get(index)?.block.sequences().binary_search(&sequence).ok()?;
+        Some((index, slot))
+    }
+
     /// Adds a row at the end.
     pub(super) fn append(&mut self, row: Row) -> Position {
         let full = Block::full_rows(self.dimension);
@@ -75,7 +90,8 @@ impl Rows {
             }
         };
         let position = Position { block: last.number, slot: last.block.len() };
-        Arc::make_mut(&mut last.block).push(row);
+        Arc::make_mut(&mut last.block).push(row, self.next_sequence);
+        self.next_sequence += 1;
         self.blocks.push(last);
         self.live += 1;
         position
@@ -194,7 +210,12 @@ mod tests {
         assert!(rows.blocks().len() <= 2, "neighbours are joined, got {} blocks", rows.blocks().len());
         for (id, position) in &positions {
             assert_eq!(&rows.document(*position).unwrap().id, id);
+            let sequence = rows.sequence(*position).unwrap();
+            assert_eq!(id.as_str(), format!("{sequence:05}"), "a row keeps its number");
+            let (block, slot) = rows.locate(sequence).unwrap();
+            assert_eq!(&rows.blocks()[block].block.document(slot).unwrap().id, id);
         }
+        assert_eq!(rows.locate(4), None, "a row that has gone");
         let new = rows.append(row(999));
         assert_eq!(rows.document(new).unwrap().id.as_str(), "00999");
         assert_eq!(ids(&rows).last().unwrap(), "00999");

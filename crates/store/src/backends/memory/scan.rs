@@ -54,7 +54,8 @@ pub(super) fn search(
     best.into_best_first().into_iter().map(|candidate| scored_record(rows, metric, candidate)).collect()
 }
 
-fn scored_record(rows: &Rows, metric: Metric, candidate: Candidate) -> Result<ScoredRecord> {
+/// The row of a candidate, with its score.
+pub(super) fn scored_record(rows: &Rows, metric: Metric, candidate: Candidate) -> Result<ScoredRecord> {
     let block = rows.blocks().get(candidate.block);
     let record = match block {
         Some(numbered) => record_of(&numbered.block, candidate.slot, metric)?,

@@ -9,24 +9,45 @@ use toller_core::error::Result;
 use toller_core::{DocumentId, Filter, RequestContext};
 
 use super::block::Row;
+use super::keyword_scan::{KeywordSnapshot, Leg};
+use super::postings::{NewPostings, Postings};
 use super::rows::{Position, Rows};
 use super::scan;
+use crate::keyword::TermWeight;
+use crate::keyword::bm25::idf;
 
-/// Rows, and where each id is. The index is ordered by id bytes, so that scrolling needs no sort.
+/// Rows, where each id is, and for keyword search where each term is. The index of ids is ordered by id bytes, so that
+/// scrolling needs no sort.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Arc<Rows>,
     positions: BTreeMap<DocumentId, Position>,
+    postings: Option<Postings>,
 }
 
 impl Table {
     pub(super) fn new(params: VectorParams) -> Self {
-        Self { rows: Arc::new(Rows::new(params.dimension as usize)), positions: BTreeMap::new() }
+        Self {
+            rows: Arc::new(Rows::new(params.dimension as usize)),
+            positions: BTreeMap::new(),
+            postings: params.keyword.map(|_| Postings::default()),
+        }
     }
 
     /// The rows as they are now. O(1); later writes do not show in it.
     pub(super) fn snapshot(&self) -> Arc<Rows> {
         Arc::clone(&self.rows)
+    }
+
+    /// What a search for these terms needs of the present state; none without an index. O(terms).
+    pub(super) fn keyword_snapshot(&self, query: &[TermWeight]) -> Option<KeywordSnapshot> {
+        let postings = self.postings.as_ref()?;
+        let records = self.len() as u64;
+        let legs = query.iter().filter_map(|element| {
+            let list = Arc::clone(postings.list(element.term)?);
+            Some(Leg { weight: f64::from(element.weight) * idf(records, list.len() as u64), list })
+        });
+        Some(KeywordSnapshot { rows: self.snapshot(), legs: legs.collect() })
     }
 
     /// Number of records.
@@ -48,18 +69,28 @@ impl Table {
         range.take(limit).map(|(id, position)| (id.clone(), *position)).collect()
     }
 
-    /// Writes rows: a known id keeps its place, a new one goes to the end.
-    pub(super) fn upsert(&mut self, rows: Vec<Row>) {
+    /// Writes rows, with their terms where the collection has an index of them: a known id keeps its place, a new one
+    /// goes to the end.
+    pub(super) fn upsert(&mut self, rows: Vec<Row>, new_postings: NewPostings) {
         let table = Arc::make_mut(&mut self.rows);
+        let mut sequences = Vec::with_capacity(rows.len());
         for row in rows {
-            match self.positions.get(&row.document.id) {
-                Some(position) => table.replace(*position, row),
+            let position = match self.positions.get(&row.document.id) {
+                Some(position) => {
+                    table.replace(*position, row);
+                    *position
+                }
                 None => {
                     let id = row.document.id.clone();
                     let position = table.append(row);
                     self.positions.insert(id, position);
+                    position
                 }
-            }
+            };
+            sequences.extend(table.sequence(position));
+        }
+        if let Some(postings) = &mut self.postings {
+            postings.write(&sequences, new_postings);
         }
     }
 
@@ -67,11 +98,16 @@ impl Table {
     pub(super) fn remove(&mut self, ids: &[DocumentId]) -> u64 {
         let mut removed = 0;
         let mut touched = BTreeSet::new();
+        let mut sequences = Vec::with_capacity(ids.len());
         for id in ids {
             if let Some(position) = self.positions.remove(id) {
+                sequences.extend(self.rows.sequence(position));
                 touched.insert(Arc::make_mut(&mut self.rows).remove(position));
                 removed += 1;
             }
+        }
+        if let Some(postings) = &mut self.postings {
+            postings.remove(&sequences);
         }
         for number in touched {
             let positions = &mut self.positions;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use parking_lot::RwLock;
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::{Error, FieldViolation, ResourceKind, Result};
+use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
 use toller_core::metric::squared_norm;
 use toller_core::value::check_metadata;
 use toller_core::vector::MAX_DIMENSION;
@@ -16,15 +17,19 @@ use toller_core::{CollectionName, DocumentId, Filter, Metric, Record, RequestCon
 
 use super::CollectionKey;
 use super::block::Row;
-use super::offload::{STEPS_PER_FILTERED_ROW, run};
+use super::keyword_scan;
+use super::offload::{STEPS_PER_FILTERED_ROW, STEPS_PER_POSTING, STEPS_PER_TEXT_BYTE, STEPS_PER_UNINDEXED_ROW, run};
+use super::postings::NewPostings;
 use super::rows::Rows;
 use super::scan;
 use super::table::{Selection, Table};
+use crate::keyword::{Analyzer, TermWeight, document_vector, query_vector};
 
 /// Ids that a filtered scroll takes from the index at once, between two looks at the caller's deadline.
 const SCROLL_BATCH: usize = 1024;
 
-/// Keeps records in RAM and scans them all for every search: exact, at a cost of O(n·d).
+/// Keeps records in RAM and scans them all for every search by vector: exact, at a cost of O(n·d). A keyword search
+/// reads what an inverted index has of its terms, and is exact too.
 ///
 /// Order is total: better score, then insertion order. A replaced record keeps its place. See the
 /// [module](super) for how readers and writers share a collection.
@@ -50,10 +55,11 @@ impl Collection {
     }
 
     /// Checks records against the collection and computes what is cached beside them.
-    fn rows_of(&self, records: Vec<Record>) -> Result<Vec<Row>> {
+    fn rows_of(&self, records: Vec<Record>) -> Result<(Vec<Row>, NewPostings)> {
         let mut violations = Vec::new();
         let mut first_index = HashMap::with_capacity(records.len());
         let mut rows = Vec::with_capacity(records.len());
+        let mut vectors_of_terms = Vec::new();
         for (index, record) in records.into_iter().enumerate() {
             let mut fault = |field: &str, description: String| {
                 violations.push(FieldViolation { field: format!("records[{index}].{field}"), description });
@@ -68,11 +74,17 @@ impl Collection {
             if let Err(description) = check_vector(self.params, &record.vector, squared_norm) {
                 fault("vector", description);
             }
+            vectors_of_terms.extend(vector_of_terms(self.params, &record.document.page_content));
             rows.push(Row { document: record.document, vector: record.vector.into_vec(), squared_norm });
         }
         Error::from_violations(violations)?;
-        Ok(rows)
+        Ok((rows, NewPostings::new(&vectors_of_terms)))
     }
+}
+
+/// The vector of a text for keyword search; none where the collection has no index for it.
+pub(super) fn vector_of_terms(params: VectorParams, text: &str) -> Option<Vec<TermWeight>> {
+    Some(document_vector(Analyzer::new(params.keyword?.language), text))
 }
 
 /// A [`Vector`] may have been made for another collection.
@@ -151,10 +163,14 @@ impl VectorStore for MemoryVectorStore {
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
         let collection = self.find(context, collection)?;
         context.check("before the write")?;
-        let steps = records.len() * collection.dimension();
+        let text_bytes: usize = match collection.params.keyword {
+            Some(_) => records.iter().map(|record| record.document.page_content.len()).sum(),
+            None => 0,
+        };
+        let steps = records.len() * collection.dimension() + text_bytes * STEPS_PER_TEXT_BYTE;
         run(steps, move || {
-            let rows = collection.rows_of(records)?;
-            collection.table.write().upsert(rows);
+            let (rows, new_postings) = collection.rows_of(records)?;
+            collection.table.write().upsert(rows, new_postings);
             Ok(())
         })
         .await
@@ -164,7 +180,12 @@ impl VectorStore for MemoryVectorStore {
         let collection = self.find(context, collection)?;
         context.check("before the delete")?;
         match selector {
-            Selector::Ids(ids) => Ok(collection.table.write().remove(ids)),
+            Selector::Ids(ids) if collection.params.keyword.is_none() => Ok(collection.table.write().remove(ids)),
+            Selector::Ids(ids) => {
+                let ids = ids.clone();
+                let steps = ids.len() * STEPS_PER_UNINDEXED_ROW;
+                run(steps, move || Ok(collection.table.write().remove(&ids))).await
+            }
             Selector::All => {
                 let empty = Table::new(collection.params);
                 let old = std::mem::replace(&mut *collection.table.write(), empty);
@@ -223,6 +244,31 @@ impl VectorStore for MemoryVectorStore {
         let (vector, filter, limit) = (search.vector.clone(), search.filter.cloned(), search.limit);
         let context = context.clone();
         run(steps, move || scan::search(&rows, metric, &vector, filter.as_ref(), limit, &context)).await
+    }
+
+    async fn keyword_search(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: KeywordSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>> {
+        let found = self.find(context, collection)?;
+        let keyword = found.params.keyword.ok_or_else(|| keyword_not_indexed(collection))?;
+        context.check("before the search")?;
+        if search.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let text = search.text.to_owned();
+        let analysis = move || Ok(query_vector(Analyzer::new(keyword.language), &text));
+        let query = run(search.text.len() * STEPS_PER_TEXT_BYTE, analysis).await?;
+        let Some(snapshot) = found.table.read().keyword_snapshot(&query) else {
+            return Err(keyword_not_indexed(collection));
+        };
+        let filter_steps = if search.filter.is_some() { STEPS_PER_FILTERED_ROW } else { 0 };
+        let steps = snapshot.postings() * (STEPS_PER_POSTING + filter_steps);
+        let metric = found.params.metric;
+        let (filter, limit, context) = (search.filter.cloned(), search.limit, context.clone());
+        run(steps, move || keyword_scan::search(&snapshot, metric, filter.as_ref(), limit, &context)).await
     }
 
     async fn scroll(
