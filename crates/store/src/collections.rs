@@ -137,6 +137,11 @@ impl Collections {
         &self.catalog
     }
 
+    /// The models that fill them.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
     /// Makes a collection.
     ///
     /// # Errors
