@@ -122,14 +122,19 @@ pub fn mmr_in(collection: &str, k: u32, fetch_k: u32, lambda_mult: f64) -> v1::V
     }
 }
 
+/// A retriever of any kind.
+pub fn retriever(name: &str, kind: v1::retriever::Kind) -> v1::Retriever {
+    v1::Retriever { name: name.to_owned(), kind: Some(kind), ..Default::default() }
+}
+
 /// A retriever that searches by vector.
 pub fn vector_store(name: &str, search: v1::VectorStoreRetriever) -> v1::Retriever {
-    v1::Retriever { name: name.to_owned(), tags: Vec::new(), kind: Some(v1::retriever::Kind::VectorStore(search)) }
+    retriever(name, v1::retriever::Kind::VectorStore(search))
 }
 
 /// A retriever that runs a stored one.
 pub fn reference(name: &str, to: &str) -> v1::Retriever {
-    v1::Retriever { name: name.to_owned(), tags: Vec::new(), kind: Some(v1::retriever::Kind::Ref(to.to_owned())) }
+    retriever(name, v1::retriever::Kind::Ref(to.to_owned()))
 }
 
 fn value(kind: ValueKind) -> v1::Value {

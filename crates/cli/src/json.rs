@@ -50,6 +50,84 @@ pub(crate) struct Hit {
     sources: Vec<Source>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Vec<f32>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    matched_children: Vec<Child>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    extracts: Vec<Span>,
+}
+
+/// A small document that led to a hit.
+#[derive(Debug, Serialize)]
+struct Child {
+    rank: u32,
+    score: f64,
+    relevance: Option<f64>,
+    document: Option<Document>,
+    span: Option<Span>,
+}
+
+impl From<v1::MatchedChild> for Child {
+    fn from(message: v1::MatchedChild) -> Self {
+        Self {
+            rank: message.rank,
+            score: message.score,
+            relevance: message.relevance,
+            document: message.document.map(Document::from),
+            span: message.span.map(Span::from),
+        }
+    }
+}
+
+/// A part of a text, in code points.
+#[derive(Debug, Serialize)]
+struct Span {
+    start: u64,
+    end: u64,
+}
+
+impl From<v1::TextSpan> for Span {
+    fn from(v1::TextSpan { start, end }: v1::TextSpan) -> Self {
+        Self { start, end }
+    }
+}
+
+/// Something that the caller should know about an answer.
+#[derive(Debug, Serialize)]
+pub(crate) struct Warning {
+    path: String,
+    message: String,
+}
+
+impl From<v1::RetrievalWarning> for Warning {
+    fn from(v1::RetrievalWarning { path, message }: v1::RetrievalWarning) -> Self {
+        Self { path, message }
+    }
+}
+
+/// One retriever that ran.
+#[derive(Debug, Serialize)]
+pub(crate) struct TraceNode {
+    path: String,
+    kind: String,
+    name: String,
+    /// Such as `0.0125s`.
+    duration: Option<String>,
+    hits: Option<u32>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+}
+
+impl From<v1::TraceNode> for TraceNode {
+    fn from(message: v1::TraceNode) -> Self {
+        Self {
+            path: message.path,
+            kind: message.kind,
+            name: message.name,
+            duration: message.duration.map(|duration| duration.to_string()),
+            hits: message.hits,
+            error: message.error,
+        }
+    }
 }
 
 /// What one leg said about a hit.
@@ -73,6 +151,8 @@ impl From<v1::ScoredDocument> for Hit {
                 .map(|source| Source { source: source.source, score: source.score, rank: source.rank })
                 .collect(),
             vector: message.vector.and_then(elements),
+            matched_children: message.matched_children.into_iter().map(Child::from).collect(),
+            extracts: message.extracts.into_iter().map(Span::from).collect(),
         }
     }
 }
@@ -175,6 +255,7 @@ pub(crate) mod tests {
             rank,
             sources: vec![v1::SourceScore { source: "similarity".to_owned(), score: 0.875, rank }],
             vector: Some(vector_to_message(&[0.1, 1.0], Encoding::Packed)),
+            ..Default::default()
         }
     }
 

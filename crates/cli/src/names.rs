@@ -81,6 +81,44 @@ spelled! {
 }
 
 spelled! {
+    /// What becomes of a retrieval when a part of it fails.
+    OnError {
+        /// It fails too
+        Fail,
+        /// It goes on without the part
+        Skip,
+    }
+}
+
+spelled! {
+    /// How children make the score of their parent.
+    ParentScore {
+        /// The best one
+        Max,
+        /// The mean
+        Mean,
+        /// The sum
+        Sum,
+        /// That of the child that came first
+        First,
+    }
+}
+
+spelled! {
+    /// How several rankings become one.
+    Fusion {
+        /// Reciprocal ranks
+        Rrf,
+        /// Scores between each list's least and greatest
+        MinMax,
+        /// Scores between three standard deviations around each list's mean
+        DistributionBased,
+        /// Relevances
+        Convex,
+    }
+}
+
+spelled! {
     /// What an acknowledged write survives.
     Durability {
         /// An orderly shutdown only

@@ -1,20 +1,22 @@
-//! `toller query`: one query to a collection or a stored retriever.
+//! `toller query`: one query to a collection or a retriever, stored or in a file.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use toller_api::convert::{Encoding, filter_to_message, vector_to_message};
+use toller_api::convert::{Encoding, filter_to_message, metadata_to_message, vector_to_message};
 use toller_api::v1;
-use toller_core::Filter;
+use toller_core::{Filter, Metadata};
 
 use crate::client::{ServerArgs, block_on};
-use crate::error::Outcome;
+use crate::error::{Error, Outcome};
 use crate::names::{RelevanceFunction, SearchType};
 use crate::output::Output;
+use crate::retriever_file::RetrieverFile;
 use crate::terminal::say;
 use crate::{filter, json, table};
 
-/// Search a collection, or run a stored retriever
+/// Search a collection, or run a retriever
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,6 +26,7 @@ Examples:
   toller query \"fusion\" --filter '{\"lang\": \"en\", \"year\": {\"$gte\": 2020, \"$lt\": 2025}}'
   toller query --vector '[0.1, 0.2]' --collection notes
   toller query \"fusion\" --retriever docs-mmr --json | jq '.hits[].document.id'
+  toller query \"fusion\" --retriever ./both.yaml --metadata '{\"plan\": \"pro\"}' --trace
 
 Filters: {\"key\": value} for equality; {\"key\": {\"$op\": value}} with $eq $ne $in $nin $lt $lte $gt $gte $exists
 $contains $not; $and and $or with lists, $not with an object. Several conditions in one object are ANDed, and a dotted
@@ -38,12 +41,18 @@ pub(crate) struct Args {
     /// Collection to search
     #[arg(long, short, value_name = "NAME", default_value = "docs")]
     collection: String,
-    /// Run this stored retriever instead of searching a collection
-    #[arg(long, value_name = "NAME", conflicts_with_all = [
+    /// Run a retriever instead of searching a collection: a stored one's name, or a .yaml, .yml or .json file
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = [
         "collection", "k", "search_type", "fetch_k", "lambda_mult", "score_threshold", "raw_score_threshold",
         "relevance_fn", "filter", "with_vectors",
     ])]
     retriever: Option<String>,
+    /// Facts about the request as a JSON object, for the routers of a retriever
+    #[arg(long, value_name = "JSON", value_parser = parse_metadata, requires = "retriever")]
+    metadata: Option<Metadata>,
+    /// Say which retrievers ran, how long, and what they found
+    #[arg(long, requires = "retriever")]
+    trace: bool,
     /// Most hits; the server's default is 4
     #[arg(short, long, value_name = "N")]
     k: Option<u32>,
@@ -94,6 +103,23 @@ fn parse_vector(text: &str) -> Result<QueryVector, String> {
     }
 }
 
+fn parse_metadata(text: &str) -> Result<Metadata, String> {
+    filter::check_integers(text)?;
+    serde_json::from_str(text).map_err(|fault| format!("must be a JSON object such as {{\"plan\": \"pro\"}}: {fault}"))
+}
+
+/// The retriever of a file, which has a separator or an ending that says so, or the stored one of that name.
+fn retriever_of(given: &str) -> Result<v1::Retriever, Error> {
+    let path = Path::new(given);
+    let is_file = path.components().count() > 1
+        || path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
+    if is_file {
+        return RetrieverFile::read(path)?.into_message();
+    }
+    let kind = Some(v1::retriever::Kind::Ref(given.to_owned()));
+    Ok(v1::Retriever { kind, ..Default::default() })
+}
+
 /// Clap has seen to it that exactly one of text and vector is there.
 fn query_of(args: &Args) -> v1::Query {
     let kind = match &args.vector {
@@ -107,37 +133,64 @@ fn query_of(args: &Args) -> v1::Query {
 #[derive(Debug, Serialize)]
 struct Answer {
     hits: Vec<json::Hit>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<json::Warning>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    trace: Vec<json::TraceNode>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> Outcome {
-    let hits = block_on(async {
-        let mut retrieval = args.server.connect().await?.retrieval();
+    let v1::RetrieveResponse { hits, warnings, trace } = block_on(async {
         let query = Some(query_of(&args));
         Ok(match &args.retriever {
-            Some(name) => {
-                let kind = Some(v1::retriever::Kind::Ref(name.clone()));
-                let retriever = Some(v1::Retriever { kind, ..Default::default() });
-                let request = v1::RetrieveRequest { query, retriever, ..Default::default() };
-                retrieval.retrieve(request).await?.into_inner().hits
+            Some(given) => {
+                let request = v1::RetrieveRequest {
+                    query,
+                    retriever: Some(retriever_of(given)?),
+                    metadata: args.metadata.as_ref().map(metadata_to_message).unwrap_or_default(),
+                    with_trace: args.trace.then_some(true),
+                    ..Default::default()
+                };
+                args.server.connect().await?.retrieval().retrieve(request).await?.into_inner()
             }
             None => {
                 let request = v1::SearchRequest { query, search: Some(search(&args)), ..Default::default() };
-                retrieval.search(request).await?.into_inner().hits
+                let answer = args.server.connect().await?.retrieval().search(request).await?.into_inner();
+                v1::RetrieveResponse { hits: answer.hits, ..Default::default() }
             }
         })
     })?;
 
     let mut output = Output::new();
     if args.json {
-        output.json(&Answer { hits: hits.into_iter().map(json::Hit::from).collect() })?;
-    } else if hits.is_empty() {
+        let hits = hits.into_iter().map(json::Hit::from).collect();
+        let warnings = warnings.into_iter().map(json::Warning::from).collect();
+        output.json(&Answer { hits, warnings, trace: trace.into_iter().map(json::TraceNode::from).collect() })?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for warning in warnings {
+        let path = if warning.path.is_empty() { "retriever" } else { &warning.path };
+        say(format_args!("warning: {path}: {}", warning.message));
+    }
+    if hits.is_empty() {
         say("no hits");
     } else {
         output.line(table::hits(&hits, output.look))?;
     }
+    if !trace.is_empty() {
+        let rows = trace.into_iter().map(trace_row).collect();
+        output.line(table::plain(&["retriever", "path", "time", "hits"], rows, output.look))?;
+    }
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn trace_row(node: v1::TraceNode) -> Vec<String> {
+    let duration = node.duration.map(|duration| duration.to_string()).unwrap_or_default();
+    let hits = node.hits.map_or_else(|| node.error.clone(), |hits| hits.to_string());
+    vec![node.name, node.path, duration, hits]
 }
 
 /// Only what was given is set: the defaults, and what may go together, are the server's to say.
@@ -202,6 +255,19 @@ mod tests {
         let fault = parse(&["text", "--filter", r#"{"year":{"$gt3":1}}"#]).unwrap_err();
         assert!(fault.contains("year.$gt3: unknown operator"), "{fault}");
         assert!(parse(&["text", "--filter", r#"{"year":{"$gt":1}}"#]).unwrap().filter.is_some());
+    }
+
+    #[test]
+    fn a_retriever_is_a_file_or_a_stored_one() {
+        let stored = retriever_of("docs-mmr.v2").unwrap();
+        assert_eq!(stored.kind, Some(v1::retriever::Kind::Ref("docs-mmr.v2".to_owned())));
+        for file in ["nowhere.yaml", "./nowhere", "nowhere.json"] {
+            assert!(retriever_of(file).unwrap_err().to_string().contains("nowhere"));
+        }
+        assert!(parse(&["text", "--metadata", "{}"]).unwrap_err().contains("--retriever"));
+        assert!(parse(&["text", "--retriever", "a", "--metadata", "[]"]).is_err());
+        let args = parse(&["text", "--retriever", "a", "--metadata", r#"{"plan":"pro"}"#, "--trace"]).unwrap();
+        assert_eq!(args.metadata.unwrap().len(), 1);
     }
 
     #[test]

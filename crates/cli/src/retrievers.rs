@@ -23,7 +23,7 @@ A retriever in a file:
 
 Examples:
   toller retrievers validate docs-mmr.json
-  toller retrievers put docs-mmr.json
+  toller retrievers put docs-mmr.json          (or .yaml, in the same words)
   toller query \"fusion\" --retriever docs-mmr")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 enum Command {
     /// Store a retriever under its name, replacing the one of that name
     Put {
-        /// JSON file of the retriever; - is standard input
+        /// JSON or YAML file of the retriever; - is standard input
         file: PathBuf,
         /// Only when the stored version is this one; 0: only when there is none
         #[arg(long, value_name = "N")]
@@ -72,7 +72,7 @@ enum Command {
     },
     /// Check a retriever without running or storing it; exit code 1 when it has faults
     Validate {
-        /// JSON file of the retriever; - is standard input
+        /// JSON or YAML file of the retriever; - is standard input
         file: PathBuf,
         /// Print the faults as JSON
         #[arg(long)]
@@ -176,14 +176,7 @@ async fn list(json: bool, server: &ServerArgs) -> Outcome {
             let (kind, of) = stored.retriever.summary();
             let moment = stored.updated_at.clone().unwrap_or_default();
             let tags = stored.retriever.tags().join(", ");
-            vec![
-                stored.retriever.name().to_owned(),
-                kind.to_owned(),
-                of.to_owned(),
-                tags,
-                stored.version.to_string(),
-                moment,
-            ]
+            vec![stored.retriever.name().to_owned(), kind.to_owned(), of, tags, stored.version.to_string(), moment]
         });
         output.line(table::plain(
             &["name", "kind", "of", "tags", "version", "updated"],

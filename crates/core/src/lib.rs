@@ -42,7 +42,7 @@ pub use models::Models;
 pub use relevance::RelevanceFunction;
 pub use reranker::{RerankScore, Reranker};
 pub use retriever::{Query, Retriever};
-pub use score::{ScoredDocument, SourceScore};
+pub use score::{MatchedChild, ScoredDocument, SourceScore, TextSpan};
 pub use value::{Metadata, Value};
 pub use vector::Vector;
 pub use vector_store::VectorStore;

@@ -314,6 +314,8 @@ fn scored_document(hit: ScoredRecord, metric: Metric, relevance: RelevanceFuncti
         rank: 0,
         sources: Vec::new(),
         vector: Some(hit.record.vector),
+        matched_children: Vec::new(),
+        extracts: Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use toller_api::v1;
-use toller_core::{Catalog, Durability, Models, VectorStore};
+use toller_core::{Catalog, DocumentStore, Durability, Models, VectorStore};
 use toller_retrieval::{Planner, StoredRetrievers};
 use toller_store::{Collections, MemoryStore};
 use toller_telemetry::traced::TracedVectorStore;
@@ -96,7 +96,9 @@ pub async fn serve(
     let limits = Limits::new(config.limits.clone());
     let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), loaded.models.clone()));
     let stored = StoredRetrievers::new(catalog);
-    let planner = Arc::new(Planner::new(Arc::clone(&collections), stored.clone(), limits.plan()));
+    let documents: Arc<dyn DocumentStore> = Arc::clone(&memory.documents) as Arc<dyn DocumentStore>;
+    let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits.plan()).with_documents(documents);
+    let planner = Arc::new(planner);
 
     let server = door::server(&config, keys)
         .reflection(toller_api::DESCRIPTORS)

@@ -1,12 +1,33 @@
 //! Every retriever, and the plan that makes a running tree of a declared one.
 //!
 //! A declaration ([`toller_core::retriever::RetrieverSpec`]) is checked whole and bound to its collections by
-//! [`plan::Planner`]; what comes out is a [`toller_core::Retriever`] that makes one span per node. Declarations are stored
-//! by name in [`stored::StoredRetrievers`].
+//! [`plan::Planner`]; what comes out is a [`plan::Plan`], which runs the tree with one span per node. Each kind of retriever is a file
+//! of its own, with its checks, its binding and its running beside each other; what every node has around it is in `node`.
+//! Declarations are stored by name in [`stored::StoredRetrievers`].
 
+mod compression;
+mod ensemble;
+mod failure;
+mod fallback;
+pub mod fusion;
+mod identity;
+mod legs;
+mod merger;
+mod multi_vector;
+mod node;
+mod parent_document;
+mod parents;
 pub mod plan;
+mod query_memo;
+mod router;
+pub mod run;
+pub mod selection;
+mod sentences;
 pub mod stored;
-pub mod vector_store;
+mod time_weighted;
+mod timestamp;
+mod vector_store;
 
-pub use plan::{PlanLimits, Planner};
+pub use plan::{Plan, PlanLimits, Planner};
+pub use run::{Answer, RunOptions, TraceNode, Warning};
 pub use stored::StoredRetrievers;

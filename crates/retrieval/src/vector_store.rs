@@ -3,80 +3,100 @@
 //! Unlike LangChain's, its hits carry scores, its filter cannot be replaced at call time, and thresholds apply to every
 //! search type.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use async_trait::async_trait;
-use toller_core::retriever::SearchType;
-use toller_core::vector_store::{MmrParams, Scoring, VectorSearch};
-use toller_core::{Filter, Query, RequestContext, Result, Retriever, ScoredDocument};
+use toller_core::retriever::{DEFAULT_FETCH_K, DEFAULT_K, DEFAULT_LAMBDA_MULT, SearchType, VectorStoreRetrieverSpec};
+use toller_core::vector_store::{MmrParams, Scoring, Thresholds, VectorSearch, check_relevance};
+use toller_core::{Filter, Query, Result, ScoredDocument, Vector};
 use toller_store::CollectionHandle;
-use toller_telemetry::metrics::RetrievalMetrics;
-use toller_telemetry::spans::{self, RetrievalSpan};
-use tracing::Instrument;
+use toller_telemetry::spans::RetrievalSpan;
+
+use crate::node::{Found, Operator};
+use crate::plan::Binder;
+use crate::run::Run;
+
+/// Searches one collection.
+pub(crate) struct VectorStoreRetriever {
+    pub(crate) collection: CollectionHandle,
+    search_type: SearchType,
+    pub(crate) k: usize,
+    choice: Choice,
+    scoring: Scoring,
+    filter: Option<Filter>,
+    with_vectors: bool,
+}
 
 /// How hits are chosen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Choice {
+enum Choice {
     /// The best k.
-    Similarity { k: usize },
+    Similarity,
     /// By maximal marginal relevance.
     Mmr(MmrParams),
 }
 
-/// Searches one collection by vector. Made by [`crate::plan::Planner`], which checks every parameter.
-pub struct VectorStoreRetriever {
-    pub(crate) name: Option<String>,
-    pub(crate) tags: Vec<String>,
-    pub(crate) collection: CollectionHandle,
-    pub(crate) search_type: SearchType,
-    pub(crate) choice: Choice,
-    pub(crate) scoring: Scoring,
-    pub(crate) filter: Option<Filter>,
-    pub(crate) with_vectors: bool,
-    pub(crate) metrics: Arc<RetrievalMetrics>,
-}
-
-/// The kind's name, in the contract's spelling.
-pub(crate) const KIND: &str = "vector_store";
-
 impl VectorStoreRetriever {
-    fn k(&self) -> usize {
-        match self.choice {
-            Choice::Similarity { k } => k,
-            Choice::Mmr(params) => params.k,
+    /// Checks the parameters at `path` and opens their collection; none when there are faults.
+    pub(crate) async fn bind(
+        binder: &mut Binder<'_>,
+        path: &str,
+        spec: &VectorStoreRetrieverSpec,
+    ) -> Result<Option<Self>> {
+        check(binder, path, spec);
+        let Some(collection) = binder.collection(path, "collection", &spec.collection).await? else { return Ok(None) };
+        binder.note(path, check_relevance(spec.relevance_fn, collection.spec().metric))?;
+        let k = spec.k.unwrap_or(DEFAULT_K) as usize;
+        let choice = match spec.search_type {
+            SearchType::Similarity | SearchType::SimilarityScoreThreshold => Choice::Similarity,
+            SearchType::Mmr => Choice::Mmr(MmrParams {
+                k,
+                fetch_k: spec.fetch_k.unwrap_or(DEFAULT_FETCH_K) as usize,
+                lambda_mult: spec.lambda_mult.unwrap_or(DEFAULT_LAMBDA_MULT),
+            }),
+        };
+        Ok(Some(Self {
+            collection,
+            search_type: spec.search_type,
+            k,
+            choice,
+            scoring: Scoring {
+                relevance: spec.relevance_fn,
+                thresholds: Thresholds { relevance: spec.score_threshold, raw_score: spec.raw_score_threshold },
+            },
+            filter: spec.filter.clone(),
+            with_vectors: spec.with_vectors,
+        }))
+    }
+
+    /// The vector to search with; a text is embedded once in a run.
+    pub(crate) async fn query_vector(&self, run: &Run, query: &Query) -> Result<Vector> {
+        run.context.check("before the query was embedded")?;
+        match query {
+            Query::Vector(_) => self.collection.query_vector(&run.context, query).await,
+            Query::Text(text) => {
+                let model = self.collection.embeddings()?;
+                let vector = run.queries().vector(&run.context, model.as_ref(), text).await?;
+                self.collection.embedded_query(vector)
+            }
         }
     }
 
-    fn span(&self) -> tracing::Span {
-        let spec = self.collection.spec();
-        spans::retrieval(&RetrievalSpan {
-            name: self.name(),
-            kind: self.kind(),
-            store: Some(self.collection.store().backend()),
-            collection: Some(spec.name.as_str()),
-            embedding_provider: Some(&spec.fingerprint.provider),
-            embedding_model: (!spec.fingerprint.model.is_empty()).then_some(spec.fingerprint.model.as_str()),
-            search_type: Some(self.search_type.as_str()),
-            k: u32::try_from(self.k()).ok(),
-            tags: self.tags.iter().map(String::as_str).collect(),
-        })
+    /// The best `limit` by similarity, with their vectors.
+    pub(crate) async fn similar(&self, run: &Run, vector: &Vector, limit: usize) -> Result<Vec<ScoredDocument>> {
+        run.context.check("before the search")?;
+        let search = VectorSearch { vector, filter: self.filter.as_ref(), limit };
+        let name = &self.collection.spec().name;
+        self.collection.store().similarity(&run.context, name, search, self.scoring).await
     }
 
-    async fn search(&self, context: &RequestContext, query: &Query) -> Result<Vec<ScoredDocument>> {
-        context.check("before the query was embedded")?;
-        let vector = self.collection.query_vector(context, query).await?;
-        context.check("before the search")?;
-        let store = self.collection.store();
-        let name = &self.collection.spec().name;
-        let filter = self.filter.as_ref();
+    async fn search(&self, run: &Run, query: &Query) -> Result<Vec<ScoredDocument>> {
+        let vector = self.query_vector(run, query).await?;
         let mut hits = match self.choice {
-            Choice::Similarity { k } => {
-                let search = VectorSearch { vector: &vector, filter, limit: k };
-                store.similarity(context, name, search, self.scoring).await?
-            }
+            Choice::Similarity => self.similar(run, &vector, self.k).await?,
             Choice::Mmr(params) => {
-                store.max_marginal_relevance(context, name, &vector, filter, params, self.scoring).await?
+                run.context.check("before the search")?;
+                let (store, name) = (self.collection.store(), &self.collection.spec().name);
+                let filter = self.filter.as_ref();
+                store.max_marginal_relevance(&run.context, name, &vector, filter, params, self.scoring).await?
             }
         };
         if !self.with_vectors {
@@ -87,24 +107,47 @@ impl VectorStoreRetriever {
 }
 
 #[async_trait]
-impl Retriever for VectorStoreRetriever {
-    fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or(self.kind())
-    }
-
-    fn kind(&self) -> &'static str {
-        KIND
-    }
-
-    async fn retrieve(&self, context: &RequestContext, query: &Query) -> Result<Vec<ScoredDocument>> {
-        let span = self.span();
-        if let Query::Text(text) = query {
-            spans::record_query(&span, text);
+impl Operator for VectorStoreRetriever {
+    fn span(&self) -> RetrievalSpan<'_> {
+        let spec = self.collection.spec();
+        RetrievalSpan {
+            store: Some(self.collection.store().backend()),
+            collection: Some(spec.name.as_str()),
+            embedding_provider: Some(&spec.fingerprint.provider),
+            embedding_model: (!spec.fingerprint.model.is_empty()).then_some(spec.fingerprint.model.as_str()),
+            search_type: Some(self.search_type.as_str()),
+            k: u32::try_from(self.k).ok(),
+            ..RetrievalSpan::default()
         }
-        let started = Instant::now();
-        let result = self.search(context, query).instrument(span.clone()).await;
-        self.metrics.record(started.elapsed(), result.as_ref().map(Vec::len));
-        spans::record_result(&span, &result);
-        result
     }
+
+    async fn run(&self, run: &Run, query: &Query) -> Found {
+        Ok(self.search(run, query).await?)
+    }
+}
+
+/// Every fault that can be seen without the collection.
+fn check(binder: &mut Binder<'_>, path: &str, spec: &VectorStoreRetrieverSpec) {
+    binder.check_count(path, "k", spec.k);
+    binder.check_count(path, "fetch_k", spec.fetch_k);
+    if spec.search_type != SearchType::Mmr {
+        let is_given = [("fetch_k", spec.fetch_k.is_some()), ("lambda_mult", spec.lambda_mult.is_some())];
+        for (field, _) in is_given.into_iter().filter(|(_, given)| *given) {
+            let search_type = spec.search_type.as_str();
+            binder.fault(path, field, format!("is of use with search_type mmr only, not {search_type}"));
+        }
+    }
+    binder.check_range(path, "lambda_mult", spec.lambda_mult, 0.0..=1.0);
+    binder.check_range(path, "score_threshold", spec.score_threshold, 0.0..=1.0);
+    if let Some(value) = spec.raw_score_threshold.filter(|value| !value.is_finite()) {
+        binder.fault(path, "raw_score_threshold", format!("must be a finite number, got {value}"));
+    }
+    if spec.search_type == SearchType::SimilarityScoreThreshold
+        && spec.score_threshold.is_none()
+        && spec.raw_score_threshold.is_none()
+    {
+        let description = "search_type similarity_score_threshold needs it, or raw_score_threshold";
+        binder.fault(path, "score_threshold", description);
+    }
+    binder.check_filter(path, "filter", spec.filter.as_ref());
 }

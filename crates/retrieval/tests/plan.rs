@@ -7,7 +7,7 @@ use toller_core::filter::{FilterLimits, KeyPath};
 use toller_core::retriever::{RetrieverKind, RetrieverName, RetrieverSpec, SearchType, VectorStoreRetrieverSpec};
 use toller_core::{
     Catalog, CollectionName, Error, Filter, Metadata, Metric, Models, Principal, Query, RelevanceFunction,
-    RequestContext, ScoredDocument, Tenant, Value, VectorStore,
+    RequestContext, Retriever, ScoredDocument, Tenant, Value, VectorStore,
 };
 use toller_retrieval::stored::WriteCondition;
 use toller_retrieval::{PlanLimits, Planner, StoredRetrievers};
@@ -53,22 +53,11 @@ fn at(degrees: f32) -> Vec<f32> {
 }
 
 fn search() -> VectorStoreRetrieverSpec {
-    VectorStoreRetrieverSpec {
-        collection: CollectionName::new("docs").unwrap(),
-        search_type: SearchType::Similarity,
-        k: None,
-        fetch_k: None,
-        lambda_mult: None,
-        score_threshold: None,
-        raw_score_threshold: None,
-        filter: None,
-        relevance_fn: RelevanceFunction::Default,
-        with_vectors: false,
-    }
+    VectorStoreRetrieverSpec::new(CollectionName::new("docs").unwrap())
 }
 
 fn spec(parameters: VectorStoreRetrieverSpec) -> RetrieverSpec {
-    RetrieverSpec { name: None, tags: Default::default(), kind: RetrieverKind::VectorStore(parameters) }
+    RetrieverSpec::new(RetrieverKind::VectorStore(parameters))
 }
 
 fn name(name: &str) -> RetrieverName {
@@ -76,7 +65,7 @@ fn name(name: &str) -> RetrieverName {
 }
 
 fn named_ref(own: Option<&str>, target: &str) -> RetrieverSpec {
-    RetrieverSpec { name: own.map(name), tags: Default::default(), kind: RetrieverKind::Ref(name(target)) }
+    RetrieverSpec { name: own.map(name), ..RetrieverSpec::new(RetrieverKind::Ref(name(target))) }
 }
 
 impl World {
@@ -216,7 +205,7 @@ async fn a_reference_runs_what_is_stored() {
     let two = RetrieverSpec {
         name: Some(name("two")),
         tags: ["stored".to_owned()].into(),
-        kind: RetrieverKind::VectorStore(VectorStoreRetrieverSpec { k: Some(2), ..search() }),
+        ..spec(VectorStoreRetrieverSpec { k: Some(2), ..search() })
     };
     let stored = world.stored.put(&world.context, two.clone(), WriteCondition::Always).await.unwrap();
     assert_eq!(world.stored.get(&world.context, &name("two")).await.unwrap(), stored);

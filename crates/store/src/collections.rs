@@ -141,6 +141,11 @@ impl Collections {
         &self.catalog
     }
 
+    /// The models that fill them.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
     /// Makes a collection with the default keyword index, that of English texts.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use toller_core::error::{Error, FieldViolation, Result};
 use toller_core::vector_store::{ScrollPage, Selector, keyword_documents};
 use toller_core::{
-    CollectionSpec, Document, DocumentId, EmbeddingRole, Filter, KeywordSearch, Models, Query, Record, RequestContext,
-    ScoredDocument, Vector, VectorStore,
+    CollectionSpec, Document, DocumentId, EmbeddingRole, Embeddings, Filter, KeywordSearch, Models, Query, Record,
+    RequestContext, ScoredDocument, Vector, VectorStore,
 };
 
 use crate::guard;
@@ -175,12 +175,26 @@ impl CollectionHandle {
             }
             Query::Text(text) => text.clone(),
         };
-        let model = guard::embeddings_for_texts(&self.spec, &self.models)?;
-        let embeddings = model.embed(context, EmbeddingRole::Query, vec![text]).await?;
+        let embeddings = self.embeddings()?.embed(context, EmbeddingRole::Query, vec![text]).await?;
         let [embedding] = <[_; 1]>::try_from(embeddings)
             .map_err(|all| Error::Internal(format!("the model gave {} vectors for one query", all.len())))?;
-        check_vector(&self.spec, embedding.vector)
-            .map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
+        self.embedded_query(embedding.vector)
+    }
+
+    /// The model that embeds texts for this collection. O(models), no I/O.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` of [`guard::embeddings_for_texts`].
+    pub fn embeddings(&self) -> Result<&Arc<dyn Embeddings>> {
+        guard::embeddings_for_texts(&self.spec, &self.models)
+    }
+
+    /// What [`Self::embeddings`] gave for a query, as a vector to search with.
+    ///
+    /// # Errors
+    /// `Internal` when it is unusable.
+    pub fn embedded_query(&self, vector: Vec<f32>) -> Result<Vector> {
+        check_vector(&self.spec, vector).map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
     }
 
     /// The best documents for keywords, with their BM25 scores and ranks, vectors included; without relevance and

@@ -27,6 +27,8 @@ fn hit(id: &str, metadata: &[(&str, Value)]) -> ScoredDocument {
         rank: 1,
         sources: Vec::new(),
         vector: None,
+        matched_children: Vec::new(),
+        extracts: Vec::new(),
     }
 }
 

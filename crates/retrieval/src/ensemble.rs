@@ -1,0 +1,132 @@
+//! The ensemble: several rankings fused into one (LangChain's `EnsembleRetriever`, with its defects mended: duplicates within a list
+//! count once, a weight of zero asks nobody, and the copy that survives is the best ranked one).
+
+use async_trait::async_trait;
+use toller_core::retriever::{DEFAULT_RRF_C, EnsembleSpec, Fusion};
+use toller_core::{Error, Metric, Query, Result, ScoredDocument};
+
+use crate::failure::Failure;
+use crate::fusion::{Fused, distribution_based, fuse, min_max, reciprocal_ranks};
+use crate::identity::{Identity, Key};
+use crate::legs::{distinct_hits, leg_names, leg_score};
+use crate::node::{Found, Node, Operator, run_all};
+use crate::plan::Binder;
+use crate::run::Run;
+
+/// Fuses what its legs find.
+pub(crate) struct Ensemble {
+    legs: Vec<Leg>,
+    fusion: Fusion,
+    c: u32,
+    identity: Identity,
+    k: Option<u32>,
+}
+
+struct Leg {
+    node: Node,
+    name: String,
+    weight: f64,
+}
+
+impl Ensemble {
+    pub(crate) async fn bind(binder: &mut Binder<'_>, path: &str, spec: &EnsembleSpec) -> Result<Option<Self>> {
+        binder.check_count(path, "k", spec.k);
+        if spec.fusion != Fusion::Rrf && spec.c.is_some() {
+            binder.fault(path, "c", format!("is of use with fusion rrf only, not {}", spec.fusion.as_str()));
+        }
+        check_weights(binder, path, spec);
+        let identity = binder.identity(path, spec.id_key.as_deref());
+        let nodes = binder.nodes(&spec.retrievers, path, 1).await?;
+        let (Some(identity), Some(nodes)) = (identity, nodes) else { return Ok(None) };
+
+        let equal = vec![1.0 / nodes.len() as f64; nodes.len()];
+        let weights = if spec.weights.is_empty() { &equal } else { &spec.weights };
+        let names = leg_names(&nodes);
+        let legs = nodes.into_iter().zip(names).zip(weights);
+        let legs = legs.map(|((node, name), weight)| Leg { node, name, weight: *weight });
+        Ok(Some(Self {
+            legs: legs.filter(|leg| leg.weight > 0.0).collect(),
+            fusion: spec.fusion,
+            c: spec.c.unwrap_or(DEFAULT_RRF_C),
+            identity,
+            k: spec.k,
+        }))
+    }
+
+    /// What each hit of a leg contributes.
+    fn contributions(&self, leg: &Leg, hits: &[(Key, ScoredDocument)]) -> Result<Vec<f64>> {
+        let scores = || hits.iter().map(|(_, hit)| greater_is_better(hit)).collect::<Vec<_>>();
+        let weighted = |values: Vec<f64>| values.into_iter().map(|value| leg.weight * value).collect();
+        Ok(match self.fusion {
+            Fusion::Rrf => reciprocal_ranks(hits.len(), leg.weight, self.c),
+            Fusion::MinMax => weighted(min_max(&scores())),
+            Fusion::DistributionBased => weighted(distribution_based(&scores())),
+            Fusion::Convex => {
+                let total: f64 = self.legs.iter().map(|leg| leg.weight).sum();
+                let relevances = hits.iter().map(|(_, hit)| hit.relevance).collect::<Option<Vec<_>>>();
+                let relevances = relevances.ok_or_else(|| {
+                    let description = format!("convex needs a relevance of every hit, and {} gives none", leg.name);
+                    Error::invalid("ensemble.fusion", description)
+                })?;
+                relevances.into_iter().map(|relevance| leg.weight / total * relevance).collect()
+            }
+        })
+    }
+
+    /// The surviving copy of a fused document: the one that stood best, with what each leg said.
+    fn hit(&self, fused: Fused<Key>, lists: &mut [Vec<Option<ScoredDocument>>]) -> Option<ScoredDocument> {
+        let place = |rank: u32| rank as usize - 1;
+        let sources = fused.standings.iter().filter_map(|standing| {
+            let hit = lists.get(standing.list)?.get(place(standing.rank))?.as_ref()?;
+            Some(leg_score(&self.legs.get(standing.list)?.name, hit, standing.rank))
+        });
+        let sources = sources.collect();
+        let copy = lists.get_mut(fused.best.list)?.get_mut(place(fused.best.rank))?.take()?;
+        Some(ScoredDocument { score: fused.score, relevance: None, metric: None, sources, ..copy })
+    }
+}
+
+#[async_trait]
+impl Operator for Ensemble {
+    async fn run(&self, run: &Run, query: &Query) -> Found {
+        let nodes: Vec<&Node> = self.legs.iter().map(|leg| &leg.node).collect();
+        let lists = run_all(&nodes, run, query).await?;
+        let lists: Vec<_> = lists.into_iter().map(|hits| distinct_hits(run, &self.identity, hits)).collect();
+
+        let mut entries = Vec::with_capacity(lists.len());
+        for (leg, hits) in self.legs.iter().zip(&lists) {
+            let contributions = self.contributions(leg, hits).map_err(Failure::from)?;
+            entries.push(hits.iter().map(|(key, _)| key.clone()).zip(contributions).collect());
+        }
+        let mut lists: Vec<Vec<_>> =
+            lists.into_iter().map(|hits| hits.into_iter().map(|(_, hit)| Some(hit)).collect()).collect();
+        let fused = fuse(&entries).into_iter().filter_map(|fused| self.hit(fused, &mut lists));
+        Ok(fused.take(self.k.map_or(usize::MAX, |k| k as usize)).collect())
+    }
+}
+
+/// The score, turned round where less is better.
+fn greater_is_better(hit: &ScoredDocument) -> f64 {
+    match hit.metric {
+        Some(Metric::Euclidean) => -hit.score,
+        _ => hit.score,
+    }
+}
+
+fn check_weights(binder: &mut Binder<'_>, path: &str, spec: &EnsembleSpec) {
+    let (weights, retrievers) = (&spec.weights, spec.retrievers.len());
+    if weights.is_empty() {
+        return;
+    }
+    if weights.len() != retrievers {
+        binder.fault(path, "weights", format!("must be as many as retrievers, {retrievers}, got {}", weights.len()));
+    }
+    for (index, weight) in weights.iter().enumerate().filter(|(_, weight)| !(weight.is_finite() && **weight >= 0.0)) {
+        binder.fault(path, &format!("weights[{index}]"), format!("must be a finite number, at least 0, got {weight}"));
+    }
+    if weights.iter().all(|weight| *weight == 0.0) {
+        binder.fault(path, "weights", "must have at least one above 0");
+    } else if !weights.iter().sum::<f64>().is_finite() {
+        binder.fault(path, "weights", "must have a finite sum");
+    }
+}
