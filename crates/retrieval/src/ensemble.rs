@@ -41,16 +41,28 @@ impl Ensemble {
 
         let equal = vec![1.0 / nodes.len() as f64; nodes.len()];
         let weights = if spec.weights.is_empty() { &equal } else { &spec.weights };
+        Ok(Some(Self::new(nodes, weights, identity, spec.fusion, spec.c, spec.k)))
+    }
+
+    /// An ensemble of these nodes with their weights, of hits that are told apart by id; a weight of 0 asks nobody.
+    pub(crate) fn of(legs: Vec<(Node, f64)>, fusion: Fusion, c: Option<u32>, k: Option<u32>) -> Self {
+        let (nodes, weights): (Vec<Node>, Vec<f64>) = legs.into_iter().unzip();
+        Self::new(nodes, &weights, Identity::Id, fusion, c, k)
+    }
+
+    fn new(
+        nodes: Vec<Node>,
+        weights: &[f64],
+        identity: Identity,
+        fusion: Fusion,
+        c: Option<u32>,
+        k: Option<u32>,
+    ) -> Self {
         let names = leg_names(&nodes);
         let legs = nodes.into_iter().zip(names).zip(weights);
         let legs = legs.map(|((node, name), weight)| Leg { node, name, weight: *weight });
-        Ok(Some(Self {
-            legs: legs.filter(|leg| leg.weight > 0.0).collect(),
-            fusion: spec.fusion,
-            c: spec.c.unwrap_or(DEFAULT_RRF_C),
-            identity,
-            k: spec.k,
-        }))
+        let legs = legs.filter(|leg| leg.weight > 0.0).collect();
+        Self { legs, fusion, c: c.unwrap_or(DEFAULT_RRF_C), identity, k }
     }
 
     /// What each hit of a leg contributes.

@@ -14,6 +14,7 @@
 mod compression;
 mod duration;
 mod fusion;
+mod keyword;
 mod parents;
 mod routing;
 mod time_weighted;
@@ -30,6 +31,7 @@ use toller_api::v1::retriever::Kind;
 use self::compression::ContextualCompression;
 use self::duration::Timeout;
 use self::fusion::{Ensemble, Merger};
+use self::keyword::{Hybrid, Keyword};
 use self::parents::{MultiVector, ParentDocument};
 use self::routing::{Fallback, Router};
 use self::time_weighted::TimeWeighted;
@@ -70,6 +72,10 @@ pub(crate) struct RetrieverFile {
     fallback: Option<Fallback>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_weighted: Option<Box<TimeWeighted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keyword: Option<Keyword>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hybrid: Option<Hybrid>,
 }
 
 /// Reads JSON, which begins with a brace, or else YAML. Faults have the path of the field and the place in the text.
@@ -123,6 +129,8 @@ impl RetrieverFile {
             self.router.map(|spec| spec.into_message().map(Box::new).map(Kind::Router)),
             self.fallback.map(|spec| spec.into_message().map(Kind::Fallback)),
             self.time_weighted.map(|spec| spec.into_message().map(Box::new).map(Kind::TimeWeighted)),
+            self.keyword.map(|spec| Ok(Kind::Keyword(spec.into_message()))),
+            self.hybrid.map(|spec| Ok(Kind::Hybrid(spec.into_message()))),
         ];
         Ok(v1::Retriever {
             name: self.name,
@@ -153,6 +161,8 @@ impl RetrieverFile {
             router: None,
             fallback: None,
             time_weighted: None,
+            keyword: None,
+            hybrid: None,
         };
         match message.kind {
             None => {}
@@ -168,6 +178,8 @@ impl RetrieverFile {
             Some(Kind::Router(spec)) => file.router = Some(Router::from_message(*spec)?),
             Some(Kind::Fallback(spec)) => file.fallback = Some(Fallback::from_message(spec)?),
             Some(Kind::TimeWeighted(spec)) => file.time_weighted = Some(Box::new(TimeWeighted::from_message(*spec)?)),
+            Some(Kind::Keyword(spec)) => file.keyword = Some(Keyword::from_message(spec)?),
+            Some(Kind::Hybrid(spec)) => file.hybrid = Some(Hybrid::from_message(spec)?),
         }
         Ok(file)
     }
@@ -205,6 +217,10 @@ impl RetrieverFile {
             ("fallback", count(spec.retrievers.len()))
         } else if let Some(spec) = &self.time_weighted {
             ("time_weighted", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.keyword {
+            ("keyword", spec.collection.clone())
+        } else if let Some(spec) = &self.hybrid {
+            ("hybrid", spec.collection.clone())
         } else {
             ("-", "-".to_owned())
         }
@@ -284,7 +300,9 @@ mod tests {
             {"router":{"rules":[{"contains":"x","retriever":{"ref":"b"}},{"regex":"^y","retriever":{"ref":"b"}},
                 {"length":{"min":0,"max":9},"retriever":{"ref":"b"}},{"metadata":{"plan":"pro"},"retriever":{"ref":"b"}}],
                 "default_retriever":{"ref":"c"}}},
-            {"time_weighted":{"retriever":{"ref":"b"},"decay_rate":0.0,"timestamp_field":"at","k":1,"other_score_keys":["s"]}}
+            {"time_weighted":{"retriever":{"ref":"b"},"decay_rate":0.0,"timestamp_field":"at","k":1,"other_score_keys":["s"]}},
+            {"keyword":{"collection":"a","k":3,"filter":{"lang":"en"},"with_vectors":true}},
+            {"hybrid":{"collection":"a","k":3,"leg_k":9,"vector_weight":0.0,"keyword_weight":2.0,"fusion":"min_max","filter":{"lang":"en"}}}
             ],"min_hits":2,"min_relevance":0.0}}"#;
         let file: RetrieverFile = parse(tree).unwrap();
         let back = RetrieverFile::from_message(file.clone().into_message().unwrap()).unwrap();
@@ -292,7 +310,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&back).unwrap(), plain);
         // JSON is YAML; after a line that is none it is read as such.
         assert_eq!(parse::<RetrieverFile>(&format!("# a comment\n{tree}")).unwrap(), file);
-        assert_eq!(back.summary(), ("fallback", "7 retrievers".to_owned()));
+        assert_eq!(back.summary(), ("fallback", "9 retrievers".to_owned()));
     }
 
     #[test]

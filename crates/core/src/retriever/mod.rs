@@ -5,6 +5,7 @@
 
 mod compression;
 mod fusion;
+mod keyword;
 mod parents;
 mod routing;
 mod time_weighted;
@@ -26,6 +27,7 @@ pub use compression::{
     DEFAULT_TOP_N, EmbeddingsFilterSpec, ExtractSpec, RedundantFilterSpec, RerankSpec,
 };
 pub use fusion::{DEFAULT_RRF_C, EnsembleSpec, Fusion, MergerSpec};
+pub use keyword::{DEFAULT_LEG_K, HybridRetrieverSpec, KeywordRetrieverSpec};
 pub use parents::{DEFAULT_ID_KEY, MultiVectorSpec, ParentDocumentSpec, ParentScore, ParentSource};
 pub use routing::{FallbackSpec, RouterCondition, RouterRule, RouterSpec};
 pub use time_weighted::{
@@ -125,6 +127,10 @@ pub enum RetrieverKind {
     Fallback(FallbackSpec),
     /// Prefers what is recent.
     TimeWeighted(TimeWeightedSpec),
+    /// Searches one collection by keywords.
+    Keyword(KeywordRetrieverSpec),
+    /// Searches one collection by vector and by keywords.
+    Hybrid(HybridRetrieverSpec),
 }
 
 impl RetrieverKind {
@@ -141,6 +147,8 @@ impl RetrieverKind {
             Self::Router(_) => "router",
             Self::Fallback(_) => "fallback",
             Self::TimeWeighted(_) => "time_weighted",
+            Self::Keyword(_) => "keyword",
+            Self::Hybrid(_) => "hybrid",
         }
     }
 
@@ -148,7 +156,9 @@ impl RetrieverKind {
     pub fn children_mut(&mut self) -> Vec<(String, &mut RetrieverSpec)> {
         let kind = self.as_str();
         match self {
-            Self::VectorStore(_) | Self::Ref(_) | Self::ParentDocument(_) => Vec::new(),
+            Self::VectorStore(_) | Self::Ref(_) | Self::ParentDocument(_) | Self::Keyword(_) | Self::Hybrid(_) => {
+                Vec::new()
+            }
             Self::MultiVector(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
             Self::ContextualCompression(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
             Self::TimeWeighted(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],

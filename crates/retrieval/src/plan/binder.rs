@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use toller_core::error::join_path;
 use toller_core::filter::KeyPath;
+use toller_core::keyword::keyword_not_indexed;
 use toller_core::retriever::{RetrieverKind, RetrieverSpec};
 use toller_core::{CollectionName, DocumentStore, Filter, Models, RequestContext, Result};
 use toller_store::CollectionHandle;
@@ -17,7 +18,9 @@ use super::faults::Faults;
 use crate::compression::ContextualCompression;
 use crate::ensemble::Ensemble;
 use crate::fallback::Fallback;
+use crate::hybrid::HybridRetriever;
 use crate::identity::Identity;
+use crate::keyword::KeywordRetriever;
 use crate::merger::Merger;
 use crate::multi_vector::MultiVector;
 use crate::node::{Node, Operator};
@@ -78,6 +81,8 @@ impl Binder<'_> {
             RetrieverKind::Router(spec) => boxed(Router::bind(self, path, spec).await),
             RetrieverKind::Fallback(spec) => boxed(Fallback::bind(self, path, spec).await),
             RetrieverKind::TimeWeighted(spec) => boxed(TimeWeighted::bind(self, path, spec).await),
+            RetrieverKind::Keyword(spec) => boxed(KeywordRetriever::bind(self, path, spec).await),
+            RetrieverKind::Hybrid(spec) => boxed(HybridRetriever::bind(self, path, spec).await),
             // It could not be resolved, which is a fault already.
             RetrieverKind::Ref(_) => Ok(None),
         }
@@ -109,6 +114,25 @@ impl Binder<'_> {
     ) -> Result<Option<CollectionHandle>> {
         let opened = self.planner.collections.open(self.context, name).await;
         self.faults.note(&join_path(path, field), opened)
+    }
+
+    /// The open collection that the message at `path` names in `collection`, if it has a keyword index; else none.
+    pub(crate) async fn indexed_collection(
+        &mut self,
+        path: &str,
+        name: &CollectionName,
+    ) -> Result<Option<CollectionHandle>> {
+        let opened = self.planner.collections.open(self.context, name).await;
+        let indexed = opened.and_then(|opened| match opened.spec().keyword {
+            Some(_) => Ok(opened),
+            None => Err(keyword_not_indexed(name)),
+        });
+        self.faults.note(&join_path(path, "collection"), indexed)
+    }
+
+    /// Faults so far.
+    pub(crate) fn fault_count(&self) -> usize {
+        self.faults.len()
     }
 
     /// The value; or none, with a fault at `path`.

@@ -44,6 +44,11 @@ impl Faults {
         self.0.is_empty()
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// All of them as violations.
     pub(crate) fn into_violations(self) -> Vec<FieldViolation> {
         let violations = self.0.into_iter().flat_map(|Fault { path, error }| match error {

@@ -9,6 +9,7 @@
 
 mod compression;
 mod fusion;
+mod keyword;
 mod oracles;
 mod parents;
 mod properties;

@@ -124,6 +124,8 @@ async fn the_tenant_reaches_every_leaf() {
         router(vec![(RouterCondition::Length { min: Some(1), max: None }, leaf("docs"))], None),
         fallback(vec![leaf("docs"), leaf("docs")], |_| ()),
         time_weighted(leaf("docs"), |_| ()),
+        keyword("docs", |_| ()),
+        hybrid("docs", |_| ()),
         parent_document("chunks", "texts", |_| ()),
         multi_vector(leaf("chunks"), "texts", |_| ()),
     ];

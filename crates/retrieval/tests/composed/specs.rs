@@ -113,3 +113,25 @@ pub fn time_weighted(retriever: RetrieverSpec, change: impl FnOnce(&mut TimeWeig
     change(&mut spec);
     RetrieverSpec::new(RetrieverKind::TimeWeighted(spec))
 }
+
+pub fn keyword(name: &str, change: impl FnOnce(&mut KeywordRetrieverSpec)) -> RetrieverSpec {
+    let mut spec = KeywordRetrieverSpec { collection: collection(name), k: None, filter: None, with_vectors: false };
+    change(&mut spec);
+    RetrieverSpec::new(RetrieverKind::Keyword(spec))
+}
+
+pub fn hybrid(name: &str, change: impl FnOnce(&mut HybridRetrieverSpec)) -> RetrieverSpec {
+    let mut spec = HybridRetrieverSpec {
+        collection: collection(name),
+        k: None,
+        leg_k: None,
+        vector_weight: None,
+        keyword_weight: None,
+        fusion: Fusion::Rrf,
+        c: None,
+        filter: None,
+        with_vectors: false,
+    };
+    change(&mut spec);
+    RetrieverSpec::new(RetrieverKind::Hybrid(spec))
+}

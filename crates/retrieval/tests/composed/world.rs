@@ -12,8 +12,8 @@ use toller_core::retriever::RetrieverSpec;
 use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, DocumentId, DocumentStore, Durability, EmbeddingRole, Embeddings, Error, Filter,
-    Fingerprint, Metadata, Metric, Models, Principal, Query, Record, RequestContext, RerankScore, Reranker, Result,
-    ScoredDocument, Value, VectorStore,
+    Fingerprint, KeywordSearch, Metadata, Metric, Models, Principal, Query, Record, RequestContext, RerankScore,
+    Reranker, Result, ScoredDocument, Value, VectorStore,
 };
 use toller_retrieval::stored::WriteCondition;
 use toller_retrieval::{Answer, PlanLimits, Planner, RunOptions, StoredRetrievers};
@@ -263,6 +263,14 @@ impl VectorStore for Whims {
             tokio::time::sleep(Duration::from_millis(millis as u64)).await;
         }
         self.0.search(context, name, search).await
+    }
+    async fn keyword_search(
+        &self,
+        context: &RequestContext,
+        name: &CollectionName,
+        search: KeywordSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>> {
+        self.0.keyword_search(context, name, search).await
     }
     async fn scroll(
         &self,

@@ -29,7 +29,7 @@ pub(super) fn ensemble_from_message(message: v1::EnsembleRetriever) -> Result<En
     })
 }
 
-fn fusion_from_message(number: i32) -> Result<Fusion> {
+pub(super) fn fusion_from_message(number: i32) -> Result<Fusion> {
     match v1::Fusion::try_from(number) {
         Ok(v1::Fusion::Unspecified | v1::Fusion::Rrf) => Ok(Fusion::Rrf),
         Ok(v1::Fusion::MinMax) => Ok(Fusion::MinMax),
@@ -37,6 +37,16 @@ fn fusion_from_message(number: i32) -> Result<Fusion> {
         Ok(v1::Fusion::Convex) => Ok(Fusion::Convex),
         Err(_) => Err(Error::invalid("fusion", format!("unknown value {number}"))),
     }
+}
+
+pub(super) fn fusion_to_message(fusion: Fusion) -> i32 {
+    match fusion {
+        Fusion::Rrf => v1::Fusion::Rrf,
+        Fusion::MinMax => v1::Fusion::MinMax,
+        Fusion::DistributionBased => v1::Fusion::DistributionBased,
+        Fusion::Convex => v1::Fusion::Convex,
+    }
+    .into()
 }
 
 pub(super) fn merger_to_message(spec: &MergerSpec) -> v1::MergerRetriever {
@@ -49,16 +59,10 @@ pub(super) fn merger_to_message(spec: &MergerSpec) -> v1::MergerRetriever {
 }
 
 pub(super) fn ensemble_to_message(spec: &EnsembleSpec) -> v1::EnsembleRetriever {
-    let fusion = match spec.fusion {
-        Fusion::Rrf => v1::Fusion::Rrf,
-        Fusion::MinMax => v1::Fusion::MinMax,
-        Fusion::DistributionBased => v1::Fusion::DistributionBased,
-        Fusion::Convex => v1::Fusion::Convex,
-    };
     v1::EnsembleRetriever {
         retrievers: children_to_message(&spec.retrievers),
         weights: spec.weights.clone(),
-        fusion: fusion.into(),
+        fusion: fusion_to_message(spec.fusion),
         c: spec.c,
         id_key: spec.id_key.clone(),
         k: spec.k,

@@ -2,6 +2,7 @@
 
 mod compression;
 mod fusion;
+mod keyword;
 mod parents;
 mod routing;
 mod time_weighted;
@@ -78,6 +79,8 @@ fn kind_from_message(kind: Kind) -> Result<RetrieverKind> {
         Kind::TimeWeighted(message) => {
             time_weighted::time_weighted_from_message(*message).map(RetrieverKind::TimeWeighted)
         }
+        Kind::Keyword(message) => keyword::keyword_from_message(message).map(RetrieverKind::Keyword),
+        Kind::Hybrid(message) => keyword::hybrid_from_message(message).map(RetrieverKind::Hybrid),
     };
     spec.map_err(|error| error.within(name))
 }
@@ -94,6 +97,8 @@ fn kind_name(kind: &Kind) -> &'static str {
         Kind::Router(_) => "router",
         Kind::Fallback(_) => "fallback",
         Kind::TimeWeighted(_) => "time_weighted",
+        Kind::Keyword(_) => "keyword",
+        Kind::Hybrid(_) => "hybrid",
     }
 }
 
@@ -180,6 +185,8 @@ pub fn retriever_to_message(spec: &RetrieverSpec) -> v1::Retriever {
         RetrieverKind::TimeWeighted(spec) => {
             Kind::TimeWeighted(Box::new(time_weighted::time_weighted_to_message(spec)))
         }
+        RetrieverKind::Keyword(spec) => Kind::Keyword(keyword::keyword_to_message(spec)),
+        RetrieverKind::Hybrid(spec) => Kind::Hybrid(keyword::hybrid_to_message(spec)),
     };
     v1::Retriever {
         name: spec.name.as_ref().map(|name| name.as_str().to_owned()).unwrap_or_default(),
