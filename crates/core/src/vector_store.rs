@@ -281,6 +281,8 @@ pub fn keyword_documents(hits: Vec<ScoredRecord>) -> Vec<ScoredDocument> {
         rank,
         sources: vec![SourceScore { source: KEYWORD_SOURCE.to_owned(), score: hit.score, rank }],
         vector: Some(hit.record.vector),
+        matched_children: Vec::new(),
+        extracts: Vec::new(),
     });
     scored.collect()
 }
