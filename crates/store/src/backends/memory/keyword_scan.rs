@@ -9,7 +9,7 @@ use toller_core::error::{Error, Result};
 use toller_core::vector_store::ScoredRecord;
 use toller_core::{Filter, Metric, RequestContext};
 
-use super::postings::PostingList;
+use super::posting_list::{Place, PostingList};
 use super::rows::Rows;
 use super::scan::scored_record;
 use super::top_k::{Candidate, TopK};
@@ -86,13 +86,14 @@ struct Merge<'a> {
     legs: &'a [Leg],
     /// The next row of each leg that has one, with the leg and the place in its list; the smallest is on top. Equal
     /// rows come in the order of the legs, so that sums are rounded the same way every time.
-    heads: BinaryHeap<Reverse<(u64, usize, usize)>>,
+    heads: BinaryHeap<Reverse<(u64, usize, Place)>>,
 }
 
 impl<'a> Merge<'a> {
     fn new(legs: &'a [Leg]) -> Self {
+        let first = Place::default();
         let first_rows =
-            legs.iter().enumerate().filter_map(|(leg, terms)| Some(Reverse((terms.list.get(0)?.0, leg, 0))));
+            legs.iter().enumerate().filter_map(|(leg, terms)| Some(Reverse((terms.list.get(first)?.0, leg, first))));
         Self { legs, heads: first_rows.collect() }
     }
 
@@ -108,9 +109,13 @@ impl<'a> Merge<'a> {
             let found = self.legs.get(leg);
             let weight_in_row = found.and_then(|found| Some(found.weight * f64::from(found.list.get(place)?.1)));
             score += weight_in_row.unwrap_or_default();
-            match found.and_then(|found| found.list.get(place + 1)) {
+            let next = found.and_then(|found| {
+                let after = found.list.after(place);
+                Some((found.list.get(after)?.0, leg, after))
+            });
+            match next {
                 // The heap finds the new place of this head when `head` is dropped.
-                Some((next, _)) => *head = Reverse((next, leg, place + 1)),
+                Some(next) => *head = Reverse(next),
                 None => {
                     PeekMut::pop(head);
                 }

@@ -22,6 +22,7 @@ mod keyword_scan;
 mod langchain;
 mod load;
 mod offload;
+mod posting_list;
 mod postings;
 mod rows;
 mod scan;

@@ -16,8 +16,8 @@ pub(super) const STEPS_PER_TEXT_BYTE: usize = 192;
 /// What one entry of a posting list costs a search, in the same steps.
 pub(super) const STEPS_PER_POSTING: usize = 192;
 
-/// What taking a row out of the keyword index costs, in the same steps.
-pub(super) const STEPS_PER_UNINDEXED_ROW: usize = 1 << 14;
+/// What taking a row of some hundred terms out of the keyword index costs, in the same steps.
+pub(super) const STEPS_PER_UNINDEXED_ROW: usize = 1 << 20;
 
 /// Runs `work` at once when it is short (or there is no runtime), else on a thread for blocking work.
 ///
