@@ -30,7 +30,9 @@ async fn fill(client: &Client) {
     client.add("near", vec![at("a", 0), at("b", 10), at("c", 20)]).await;
     client.add("far", vec![at("c", 10), at("b", 20), at("d", 60)]).await;
     let child = |id, degrees, parent| at(id, degrees).with("doc_id", string(parent)).with("start_index", int(0));
-    client.add("chunks", vec![child("1", 0, "p"), child("2", 1, "p"), child("3", 2, "gone"), child("4", 50, "q")]).await;
+    client
+        .add("chunks", vec![child("1", 0, "p"), child("2", 1, "p"), child("3", 2, "gone"), child("4", 50, "q")])
+        .await;
     client.add("texts", vec![document("p", "text of 1 and more").vector(&[1.0, 0.0]), at("q", 0)]).await;
 }
 
@@ -165,12 +167,12 @@ async fn a_loaded_model_and_reranker_compress() {
 #[tokio::test]
 async fn a_fallback_says_whom_it_passed_over_and_a_trace_what_ran() {
     let (_server, client) = server().await;
-    let request = v1::RetrieveRequest { with_trace: Some(true), ..east(fallback(vec![leaf("far"), leaf("near")], 0.9)) };
+    let request =
+        v1::RetrieveRequest { with_trace: Some(true), ..east(fallback(vec![leaf("far"), leaf("near")], 0.9)) };
     let answer = retrieve(&client, request).await.unwrap();
     assert_eq!(answer.hits.ids(), ["a", "b", "c"]);
     assert_eq!(paths(&answer), ["fallback.retrievers[0]"]);
-    let nodes: Vec<_> =
-        answer.trace.iter().map(|node| (node.path.as_str(), node.kind.as_str(), node.hits)).collect();
+    let nodes: Vec<_> = answer.trace.iter().map(|node| (node.path.as_str(), node.kind.as_str(), node.hits)).collect();
     let expected = [
         ("", "fallback", Some(3)),
         ("fallback.retrievers[0]", "vector_store", Some(3)),
@@ -303,5 +305,9 @@ ensemble:
     assert_eq!(ids, ["b", "c", "a", "d"]);
     assert_eq!(answer["trace"][1]["path"], json!("ensemble.retrievers[0]"));
     let refused = query("wrong.yaml").await.expect(1);
-    assert!(refused.stderr.contains("ensemble.retrievers[1].vector_store.collektion: unknown field"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("ensemble.retrievers[1].vector_store.collektion: unknown field"),
+        "{}",
+        refused.stderr
+    );
 }

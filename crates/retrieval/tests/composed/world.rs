@@ -151,7 +151,7 @@ impl Default for Compass {
             provider: "test".to_owned(),
             model: "compass".to_owned(),
             dimension: 2,
-            pooling: Pooling::Mean,
+            pooling: Some(Pooling::Mean),
             ..Fingerprint::client(2)
         };
         Self { fingerprint, query_calls: AtomicUsize::new(0), document_calls: AtomicUsize::new(0) }
