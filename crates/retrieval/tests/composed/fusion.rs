@@ -19,7 +19,7 @@ async fn fused_hits_name_their_legs_and_have_no_relevance() {
     let world = two_lists().await;
     let spec = ensemble(vec![named("first", all_of("near")), all_of("far"), all_of("far")], |_| ());
     let hits = world.hits(&spec, "at 0").await;
-    assert_eq!(ids(&hits), ["10", "20", "0", "60", "30"]);
+    assert_eq!(ids(&hits), ["10", "20", "60", "0", "30"]);
     let sources: Vec<_> = hits[1].sources.iter().map(|source| (source.source.as_str(), source.rank)).collect();
     assert_eq!(sources, [("first", 3), ("vector_store", 2), ("vector_store#2", 2)]);
     assert!((hits[1].sources[0].score - cos(20.0)).abs() < 1e-6, "a leg's own score");

@@ -2,9 +2,9 @@
 
 use toller_core::Error;
 use toller_core::retriever::{
-    CompressorKind, EmbeddingsFilterSpec, ExtractSpec, Fusion, OnError, RedundantFilterSpec, RerankSpec, RetrieverSpec,
+    CompressorKind, EmbeddingsFilterSpec, ExtractSpec, Fusion, RedundantFilterSpec, RerankSpec, RetrieverSpec,
 };
-use toller_retrieval::PlanLimits;
+use toller_retrieval::{PlanLimits, RunOptions};
 
 use crate::specs::*;
 use crate::world::{World, ids};
@@ -145,10 +145,13 @@ async fn references_cannot_make_a_small_declaration_a_large_tree() {
 #[tokio::test]
 async fn what_a_reference_says_of_itself_wins() {
     let world = world().await;
-    let stored = within_millis(5000, skipping(named("inner", leaf("docs"))));
-    world.store(stored).await;
-    let outer = within_millis(7000, named("outer", reference("inner")));
-    let plan = world.planner.plan(&world.context, &outer).await.unwrap();
-    assert_eq!(toller_core::Retriever::name(plan.as_ref()), "outer");
-    assert_eq!(skipping(leaf("docs")).on_error, OnError::Skip);
+    world.fill_degrees("slow400", &[0]).await;
+    world.store(within_millis(20, skipping(named("inner", leaf("slow400"))))).await;
+    let options = || RunOptions { with_trace: true, ..Default::default() };
+    let patient = within_millis(5000, named("outer", reference("inner")));
+    let trace = world.ask_with(&patient, "at 0", options()).await.unwrap().trace;
+    assert_eq!((trace[0].name.as_str(), &trace[0].outcome), ("outer", &Ok(1)));
+    // Its own timeout and skip hold where the reference says nothing.
+    let answer = world.ask_with(&reference("inner"), "at 0", options()).await.unwrap();
+    assert_eq!((answer.trace[0].name.as_str(), answer.hits.len(), answer.warnings.len()), ("inner", 0, 1));
 }
