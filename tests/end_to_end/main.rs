@@ -5,6 +5,7 @@ mod bad_input;
 mod cli;
 mod collections;
 mod documents;
+mod edge;
 mod embedder;
 mod embedding_pool;
 mod expect;

@@ -19,7 +19,7 @@ use super::catalog::{CatalogState, Entry};
 use super::dump_format::{DumpCounts, FORMAT, Header, Line, VERSION, decode_bytes, decode_vector};
 use super::table::Table;
 use super::vector_store::Collection;
-use super::{CollectionKey, MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
+use super::{MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
 use crate::error::FileError;
 
 /// Bytes that are read from the file at once.
