@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use redb::ReadableTable;
 use toller_core::error::{Error, Result};
 use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
 

@@ -5,7 +5,6 @@
 //! min(limit, matches) come back. Without approximation they are the best ones, ties included; with it, an index may miss some.
 
 use qdrant_edge as engine;
-use qdrant_edge::EdgeShardRead;
 use toller_core::error::Result;
 use toller_core::metric::squared_norm;
 use toller_core::vector_store::ScoredRecord;

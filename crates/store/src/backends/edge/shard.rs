@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use qdrant_edge as engine;
-use qdrant_edge::EdgeShardRead;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
 use toller_core::{DocumentId, Filter, Record, RequestContext, Tenant};

@@ -20,6 +20,7 @@ use super::dump_format::{DumpCounts, FORMAT, Header, Line, VERSION, decode_bytes
 use super::table::Table;
 use super::vector_store::Collection;
 use super::{MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
+use crate::backends::CollectionKey;
 use crate::error::FileError;
 
 /// Bytes that are read from the file at once.
