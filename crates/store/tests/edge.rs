@@ -381,6 +381,8 @@ async fn an_index_finds_nearly_all_of_the_best() {
     // The second round has indexes on the metadata, which the first asked for.
     for _ in 0..2 {
         store.vectors.build_index(&context(), &name("docs")).await.unwrap();
+        let indexed = store.vectors.indexed_count(&context(), &name("docs")).await.unwrap();
+        assert!(indexed >= COUNT as u64 / 2, "only {indexed} vectors are indexed");
         for filter in &filters {
             let (mut found, mut wanted) = (0, 0);
             for query in clustered(20, DIMENSION, &mut numbers) {

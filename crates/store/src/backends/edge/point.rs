@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn ids_never_change() {
-        assert_eq!(id("default", "a"), "PINNED");
+        assert_eq!(id("default", "a"), "e03fbf02-3ece-5572-b330-5e251485295d");
     }
 
     #[test]

@@ -165,6 +165,11 @@ impl Shard {
         self.ids.read().len()
     }
 
+    /// How many vectors an index has; about, while one is being built.
+    pub(super) fn indexed_len(&self) -> Result<usize> {
+        Ok(self.engine.info().map_err(engine_fault("reading the state of the index"))?.indexed_vectors_count)
+    }
+
     /// The ids of all records that match, in no order.
     pub(super) fn matching_ids(&self, filter: &Filter, context: &RequestContext) -> Result<Vec<DocumentId>> {
         let mut ids = Vec::new();

@@ -53,6 +53,14 @@ impl EdgeVectorStore {
         self.with_open(context, collection, |open| open.build_index()).await
     }
 
+    /// How many vectors of a collection an index has; searches compare the others one by one.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn indexed_count(&self, context: &RequestContext, collection: &CollectionName) -> Result<u64> {
+        self.with_open(context, collection, |open| Ok(open.shard().indexed_len()? as u64)).await
+    }
+
     /// Runs blocking work on an open collection.
     async fn with_open<T: Send + 'static>(
         &self,
