@@ -407,7 +407,10 @@ mod tests {
             in_file("[limits]\nmax_k = -1", &["limits.max_k must be a whole number from 0", "got -1", "toller.toml"]),
             in_file("[server]\ndrain_timeout_ms = 86400001", &["server.drain_timeout_ms", "86400000", "toller.toml"]),
             in_file("[data]\ndir = \"\"", &["data.dir must not be empty", "toller.toml"]),
-            in_file("[store]\nbackend = \"disk\"", &["store.backend must be edge or memory, got \"disk\"", "toller.toml"]),
+            in_file(
+                "[store]\nbackend = \"disk\"",
+                &["store.backend must be edge or memory, got \"disk\"", "toller.toml"],
+            ),
             in_file("[store]\ndurability = \"none\"", &["store.durability must be fsync or process", "toller.toml"]),
             in_file(
                 "[store]\nbackend = \"memory\"\ndurability = \"fsync\"",

@@ -386,9 +386,11 @@ async fn an_index_finds_nearly_all_of_the_best() {
         for filter in &filters {
             let (mut found, mut wanted) = (0, 0);
             for query in clustered(20, DIMENSION, &mut numbers) {
-                let matches = |n: &usize| filter.as_ref().is_none_or(|filter| {
-                    filter.matches(&metadata(*n).map(|(key, value)| (key.to_owned(), value)).into())
-                });
+                let matches = |n: &usize| {
+                    filter.as_ref().is_none_or(|filter| {
+                        filter.matches(&metadata(*n).map(|(key, value)| (key.to_owned(), value)).into())
+                    })
+                };
                 let mut best: Vec<(f64, usize)> =
                     (0..COUNT).filter(matches).map(|n| (Metric::Cosine.score(&query, &vectors[n]), n)).collect();
                 best.sort_by(|left, right| right.0.total_cmp(&left.0));

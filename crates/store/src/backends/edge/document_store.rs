@@ -103,7 +103,10 @@ impl DocumentStore for EdgeDocumentStore {
                 for entry in table.range((tenant.as_str(), collection.as_str(), from)..).map_err(fault)? {
                     let (key, bytes) = entry.map_err(fault)?;
                     let (its_tenant, its_collection, id) = key.value();
-                    if documents.len() == limit || its_tenant != tenant.as_str() || its_collection != collection.as_str() {
+                    if documents.len() == limit
+                        || its_tenant != tenant.as_str()
+                        || its_collection != collection.as_str()
+                    {
                         break;
                     }
                     // The cursor itself was given out before; ids are never empty.

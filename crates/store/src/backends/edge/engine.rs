@@ -41,11 +41,8 @@ pub(super) fn set_up(params: VectorParams, config: &EdgeConfig) -> engine::EdgeC
         indexing_threshold: Some(config.index_from_kib.max(1)),
         ..engine::EdgeOptimizersConfig::default()
     };
-    let log = engine::WalOptions {
-        segment_capacity: LOG_FILE_BYTES,
-        segment_queue_len: 0,
-        retain_closed: NonZeroUsize::MIN,
-    };
+    let log =
+        engine::WalOptions { segment_capacity: LOG_FILE_BYTES, segment_queue_len: 0, retain_closed: NonZeroUsize::MIN };
     engine::EdgeConfig::builder()
         .vector(DENSE, engine::EdgeVectorParams::builder(params.dimension as usize, distance).build())
         .hnsw_config(hnsw)

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 use toller_core::error::{Error, Result};
 
-use super::shard::Shard;
 use super::pushdown::Fields;
+use super::shard::Shard;
 use super::writer::{self, Change, Write};
 
 /// A collection with its writer. Closing it, by dropping it, waits for the writer and makes everything durable: that blocks.

@@ -68,7 +68,8 @@ pub(super) fn as_compared(vector: &Vector, metric: Metric) -> Vec<f32> {
 
 /// The id that stands in a payload.
 pub(super) fn id_of(payload: Option<&engine::Payload>) -> Result<DocumentId> {
-    let id = payload.and_then(|payload| payload.0.get(ID)).and_then(Json::as_str).ok_or_else(|| damaged("has no id"))?;
+    let id =
+        payload.and_then(|payload| payload.0.get(ID)).and_then(Json::as_str).ok_or_else(|| damaged("has no id"))?;
     DocumentId::new(id).map_err(|fault| damaged(&format!("has an id that {fault}")))
 }
 

@@ -41,9 +41,7 @@ fn weaken(filter: &Filter, fields: &mut Fields) -> Option<engine::Condition> {
         }
         Filter::Or(parts) => any_of(parts.iter().map(|part| weaken(part, fields)).collect::<Option<_>>()?),
         Filter::Eq(key, value) | Filter::Contains(key, value) if !is_part_of_text(filter) => same(key, value, fields),
-        Filter::In(key, values) => {
-            any_of(values.iter().map(|value| same(key, value, fields)).collect::<Option<_>>()?)
-        }
+        Filter::In(key, values) => any_of(values.iter().map(|value| same(key, value, fields)).collect::<Option<_>>()?),
         Filter::Lt(key, bound) | Filter::Lte(key, bound) => {
             range(key, engine::Range { lte: as_double(bound), ..engine::Range::default() }, fields)
         }
@@ -80,11 +78,7 @@ fn same(key: &KeyPath, value: &Value, fields: &mut Fields) -> Option<engine::Con
     Some(engine::Condition::Field(engine::FieldCondition::new_match(path, engine::Match::new_value(value))))
 }
 
-fn range(
-    key: &KeyPath,
-    range: engine::Range<OrderedFloat<f64>>,
-    fields: &mut Fields,
-) -> Option<engine::Condition> {
+fn range(key: &KeyPath, range: engine::Range<OrderedFloat<f64>>, fields: &mut Fields) -> Option<engine::Condition> {
     if range.lte.is_none() && range.gte.is_none() {
         return None;
     }

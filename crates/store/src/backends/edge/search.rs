@@ -11,11 +11,11 @@ use toller_core::vector_store::ScoredRecord;
 use toller_core::{Filter, Metric, Record, RequestContext, Vector};
 
 use super::best::Best;
-use super::shard::Shard;
 use super::engine::DENSE;
 use super::error::engine_fault;
 use super::point::{as_compared, document_of, vector_of, with_dense};
 use super::pushdown::push_down;
+use super::shard::Shard;
 
 /// Candidates beyond the limit, so that a tie at the limit is seen.
 const SLACK: usize = 16;

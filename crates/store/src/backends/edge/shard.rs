@@ -103,12 +103,18 @@ impl Shard {
         };
         let mut ids = BTreeSet::new();
         let only_ids = engine::WithPayloadInterface::Fields(vec![path_of_id()?]);
-        shard.for_each_page(None, only_ids, false, |_| Ok(()), |points| {
-            for point in points {
-                ids.insert(id_of(point.payload.as_ref())?);
-            }
-            Ok(())
-        })?;
+        shard.for_each_page(
+            None,
+            only_ids,
+            false,
+            |_| Ok(()),
+            |points| {
+                for point in points {
+                    ids.insert(id_of(point.payload.as_ref())?);
+                }
+                Ok(())
+            },
+        )?;
         shard.changes.store(ids.len(), Ordering::Relaxed);
         *shard.ids.write() = ids;
         Ok(shard)

@@ -9,10 +9,10 @@ use toller_core::error::{Error, Result};
 
 use super::collection_folder::CollectionFolder;
 use super::config::EdgeConfig;
-use super::shard::Shard;
 use super::description::Description;
 use super::lock::FolderLock;
 use super::open_collection::OpenCollection;
+use super::shard::Shard;
 use crate::backends::checks::not_found;
 
 /// A collection that the store has, open or closed.

@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 use toller_core::error::{Error, Result};
 use toller_core::{DocumentId, Durability, Filter, RequestContext};
 
-use super::shard::Shard;
 use super::error::engine_fault;
 use super::point::point_id;
 use super::pushdown::Fields;
+use super::shard::Shard;
 
 /// Writes that may wait; more wait with their callers.
 pub(super) const QUEUE: usize = 64;
