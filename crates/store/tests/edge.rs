@@ -276,6 +276,17 @@ async fn a_folder_is_open_once() {
     EdgeStore::open(folder.path(), fast()).unwrap();
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_owner_may_look_into_the_folder() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let _store = open(&path, fast()).await;
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_of_another_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -115,3 +115,31 @@ fn check_format(database: &Database) -> Result<(), FormatFault> {
     transaction.commit()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_version_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.redb");
+        drop(Records::open(&path, Pool::new()).unwrap());
+        let database = Database::open(&path).unwrap();
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(ABOUT).unwrap().insert(FORMAT_KEY, FORMAT + 1).unwrap();
+        transaction.commit().unwrap();
+        drop(database);
+        let fault = Records::open(&path, Pool::new()).unwrap_err();
+        assert!(matches!(fault, EdgeError::UnsupportedVersion { found: 2, supported: 1, .. }), "{fault:?}");
+    }
+
+    #[test]
+    fn what_is_no_database_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.redb");
+        std::fs::write(&path, "x".repeat(10_000)).unwrap();
+        let fault = Records::open(&path, Pool::new()).unwrap_err();
+        assert!(matches!(fault, EdgeError::Damaged { .. }) && fault.to_string().contains("records.redb"), "{fault:?}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all, also after power loss.
+//! Files that are there as a whole or not at all, also after power loss, in folders that are their owner's alone.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,6 +19,15 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), EdgeError> {
 pub(super) fn remove(path: &Path) -> Result<(), EdgeError> {
     fs::remove_file(path).map_err(EdgeError::io("remove", path))?;
     sync_folder(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Makes a folder, with those above it, that only its owner may look into; one that is there stays as it is.
+pub(super) fn make_private_folder(path: &Path) -> Result<(), EdgeError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(EdgeError::io("make", path))
 }
 
 /// Makes what was added to or removed from a folder survive power loss.

@@ -32,7 +32,6 @@ mod slot;
 mod vector_store;
 mod writer;
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -67,7 +66,7 @@ pub struct EdgeStore {
 }
 
 impl EdgeStore {
-    /// Opens the store in a folder, which is made where it is missing, with everything that was acknowledged before. One store
+    /// Opens the store in a folder, which is made where it is missing (for its owner only), with everything that was acknowledged before. One store
     /// at a time may have a folder open.
     ///
     /// Collections are opened when they are first used. Blocks; call it off the async runtime. O(number of collections).
@@ -75,7 +74,7 @@ impl EdgeStore {
     /// # Errors
     /// [`EdgeError`]: the folder is in use, cannot be used, is damaged, or was written by another version.
     pub fn open(folder: &Path, config: EdgeConfig) -> Result<Self, EdgeError> {
-        fs::create_dir_all(folder).map_err(EdgeError::io("make", folder))?;
+        durable::make_private_folder(folder)?;
         let lock = Arc::new(FolderLock::take(folder)?);
         let pool = Pool::new();
         let records = Records::open(&folder.join(RECORDS_FILE), pool.clone())?;
