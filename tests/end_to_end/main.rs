@@ -6,6 +6,7 @@ mod cli;
 mod collections;
 mod composed;
 mod documents;
+mod edge;
 mod embedder;
 mod embedding_pool;
 mod expect;

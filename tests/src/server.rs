@@ -35,7 +35,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A server with the tiny model on a free port, without metrics, on an empty data folder.
+    /// A server with the tiny model on a free port, without metrics, on an empty data folder, with the memory backend: it orders
+    /// equal scores by insertion, and gives every vector back as it came.
     pub fn new() -> Self {
         let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
         let settings =
@@ -44,6 +45,7 @@ impl Settings {
         settings
             .set("server.listen", "127.0.0.1:0")
             .set("data.dir", &data)
+            .set("store.backend", "memory")
             .set("embedding.model", TINY_MODEL)
             .set("embedding.threads", "1")
             // Tests are about the model unless they are about the cache.
@@ -53,7 +55,7 @@ impl Settings {
 
     /// An embedding worker with the tiny model on a free port, without metrics.
     pub fn embedder() -> Self {
-        Self { is_embedder: true, ..Self::new().unset("data.dir") }
+        Self { is_embedder: true, ..Self::new().unset("data.dir").unset("store.backend") }
     }
 
     /// Sets one setting by its flag; `key` is spelled as in the file.
@@ -66,6 +68,11 @@ impl Settings {
     pub fn unset(mut self, key: &str) -> Self {
         self.flags.remove(key);
         self
+    }
+
+    /// With the edge backend, which is the default of the server.
+    pub fn on_disk(self) -> Self {
+        self.unset("store.backend")
     }
 
     /// A server without a model.
@@ -96,6 +103,11 @@ impl Settings {
     /// What the memory store leaves for the next run.
     pub fn dump_file(&self) -> PathBuf {
         self.data_dir().join("memory.dump")
+    }
+
+    /// What the edge backend keeps.
+    pub fn edge_folder(&self) -> PathBuf {
+        self.data_dir().join("edge")
     }
 
     /// The configuration file.

@@ -7,6 +7,7 @@ mod checks;
 mod models;
 mod program;
 mod settings;
+mod store;
 mod variables;
 mod words;
 
@@ -26,6 +27,7 @@ pub use models::{
 };
 pub use program::Program;
 pub use settings::{SETTINGS, Setting};
+pub use store::{StoreBackend, StoreConfig, StoreDurability};
 pub use variables::unknown_variables;
 
 /// The whole configuration.
@@ -36,6 +38,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where data is kept.
     pub data: DataConfig,
+    /// What keeps it.
+    pub store: StoreConfig,
     /// Embedding models.
     pub embedding: EmbeddingConfig,
     /// Rerankers.
@@ -70,7 +74,7 @@ impl Default for ServerConfig {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Folder of the dump.
+    /// Folder of the data.
     pub dir: PathBuf,
 }
 
@@ -404,6 +408,15 @@ mod tests {
             in_file("[limits]\nmax_k = -1", &["limits.max_k must be a whole number from 0", "got -1", "toller.toml"]),
             in_file("[server]\ndrain_timeout_ms = 86400001", &["server.drain_timeout_ms", "86400000", "toller.toml"]),
             in_file("[data]\ndir = \"\"", &["data.dir must not be empty", "toller.toml"]),
+            in_file(
+                "[store]\nbackend = \"disk\"",
+                &["store.backend must be edge or memory, got \"disk\"", "toller.toml"],
+            ),
+            in_file("[store]\ndurability = \"none\"", &["store.durability must be fsync or process", "toller.toml"]),
+            in_file(
+                "[store]\nbackend = \"memory\"\ndurability = \"fsync\"",
+                &["store.durability is of use with store.backend = \"edge\" only", "toller.toml"],
+            ),
             in_file("[telemetry]\nlog_level = \"loud\"", &["telemetry.log_level", "\"loud\"", "toller.toml"]),
             in_file("[telemetry]\nlog_level = \"\"", &["telemetry.log_level", "toller.toml"]),
             in_file("[telemetry]\nlog_level = \"info,toller=loud\"", &["telemetry.log_level", "toller=loud"]),
@@ -504,7 +517,7 @@ mod tests {
         let reranker_alone = format!("{nothing}\n[rerank]\nmodel = \"a/b\"");
         assert!(load(&reranker_alone, &[]).is_ok());
         // Every setting that a gateway alone reads exists.
-        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 6);
+        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 8);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The data folder: one process at a time, and what the memory backend leaves in it for the next run.
+//! The data folder: one process at a time, and where each backend keeps its data.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ const LOCK_FILE: &str = "toller.lock";
 
 /// What the memory backend dumps at shutdown and loads at start.
 const DUMP_FILE: &str = "memory.dump";
+
+/// What the edge backend keeps.
+const EDGE_FOLDER: &str = "edge";
 
 /// A data folder that this process alone uses, until it is dropped.
 #[derive(Debug)]
@@ -41,6 +44,11 @@ impl DataFolder {
     /// Where the memory backend's dump is, or is to be.
     pub(crate) fn dump_file(&self) -> PathBuf {
         self.path.join(DUMP_FILE)
+    }
+
+    /// Where the edge backend's folder is, or is to be.
+    pub(crate) fn edge_folder(&self) -> PathBuf {
+        self.path.join(EDGE_FOLDER)
     }
 }
 

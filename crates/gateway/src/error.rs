@@ -24,6 +24,10 @@ pub enum GatewayError {
     /// The data cannot be read or written.
     #[error(transparent)]
     Store(#[from] toller_store::FileError),
+    /// The edge backend's folder cannot be opened.
+    #[cfg(feature = "edge")]
+    #[error(transparent)]
+    Edge(#[from] toller_store::EdgeError),
     /// The model cannot be loaded.
     #[error(transparent)]
     Model(#[from] toller_embedder::Error),
@@ -41,7 +45,7 @@ pub enum GatewayError {
         /// What is wrong.
         fault: String,
     },
-    /// A setting does not suit the model.
+    /// A setting does not suit the model, the data folder or the program.
     #[error("{key} {problem}")]
     Setting {
         /// The setting.

@@ -6,6 +6,7 @@
 //! limits of requests.
 
 pub mod config;
+mod data;
 mod data_folder;
 mod door;
 mod error;

@@ -1,4 +1,4 @@
-//! The life of a gateway process, from the lock on its data folder to the dump for its next run.
+//! The life of a gateway process, from the lock on its data folder to what it leaves for its next run.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use toller_api::v1;
-use toller_core::{Catalog, DocumentStore, Durability, Models, VectorStore};
+use toller_core::{Durability, Models, VectorStore};
 use toller_retrieval::{Planner, StoredRetrievers};
-use toller_store::{Collections, MemoryStore};
+use toller_store::Collections;
 use toller_telemetry::traced::TracedVectorStore;
 use tonic::codec::CompressionEncoding;
 
 use crate::config::Config;
+use crate::data::Data;
 use crate::data_folder::DataFolder;
 use crate::door::{self, bounded};
 use crate::error::GatewayError;
@@ -76,7 +77,8 @@ pub struct ReadyData {
 /// `on_ready` is called once, when requests are answered. Telemetry is the caller's to start before and to flush after.
 ///
 /// # Errors
-/// What keeps it from starting, and a dump that fails at the end: the data of this run is then lost, so that must be seen.
+/// What keeps it from starting, and a dump of the memory backend that fails at the end: the data of this run is then lost, so
+/// that must be seen.
 pub async fn serve(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
@@ -87,18 +89,16 @@ pub async fn serve(
     // What is quick to fail comes before the model, which takes seconds.
     let listener = toller_serving::server::bind(config.server.listen).await?;
     let folder = DataFolder::open(&config.data.dir)?;
-    let (memory, collection_count) = load_memory(&folder).await?;
+    let data = Data::open(&folder, config.store).await?;
 
     let loaded = model::load(&config).await?;
-    let store: Arc<dyn VectorStore> =
-        Arc::new(TracedVectorStore::new(Arc::clone(&memory.vectors) as Arc<dyn VectorStore>));
-    let catalog: Arc<dyn Catalog> = Arc::clone(&memory.catalog) as Arc<dyn Catalog>;
+    let store: Arc<dyn VectorStore> = Arc::new(TracedVectorStore::new(Arc::clone(&data.vectors)));
+    let catalog = Arc::clone(&data.catalog);
     let limits = Limits::new(config.limits.clone());
     let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), loaded.models.clone()));
     let stored = StoredRetrievers::new(catalog);
-    let documents: Arc<dyn DocumentStore> = Arc::clone(&memory.documents) as Arc<dyn DocumentStore>;
-    let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits.plan()).with_documents(documents);
-    let planner = Arc::new(planner);
+    let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits.plan());
+    let planner = Arc::new(planner.with_documents(Arc::clone(&data.documents)));
 
     let server = door::server(&config, keys)
         .reflection(toller_api::DESCRIPTORS)
@@ -134,50 +134,16 @@ pub async fn serve(
         models: ReadyModels::of(&loaded.models),
         data: Some(ReadyData {
             dir: config.data.dir.clone(),
-            store: memory.vectors.backend(),
-            durability: memory.vectors.durability(),
-            collections: collection_count,
+            store: data.vectors.backend(),
+            durability: data.vectors.durability(),
+            collections: data.collections,
         }),
     };
     let shutdown = door::watched(&server, loaded, shutdown);
     let served = server.serve(listener, shutdown, || on_ready(&ready)).await;
     // The data is saved also when serving failed.
-    let saved = dump_memory(memory, folder.dump_file()).await;
+    let saved = data.close(&folder).await;
     drop(folder);
     served?;
     saved
-}
-
-/// What the last run left, and how many collections that is.
-async fn load_memory(folder: &DataFolder) -> Result<(MemoryStore, u64), GatewayError> {
-    let (folder, file) = (folder.path().to_owned(), folder.dump_file());
-    blocking("loading the data", move || {
-        let unfinished = MemoryStore::remove_unfinished_dumps(&folder)?;
-        if unfinished > 0 {
-            tracing::warn!(unfinished, "an earlier process was killed while it dumped: its last writes are lost");
-        }
-        if !file.exists() {
-            return Ok((MemoryStore::new(), 0));
-        }
-        let (memory, counts) = MemoryStore::load(&file)?;
-        tracing::info!(file = %file.display(), collections = counts.collections, documents = counts.records, "data loaded");
-        Ok((memory, counts.collections))
-    })
-    .await
-}
-
-async fn dump_memory(memory: MemoryStore, file: PathBuf) -> Result<(), GatewayError> {
-    blocking("dumping the data", move || {
-        let counts = memory.dump(&file)?;
-        tracing::info!(file = %file.display(), collections = counts.collections, documents = counts.records, "data dumped");
-        Ok(())
-    })
-    .await
-}
-
-async fn blocking<T: Send + 'static>(
-    what: &'static str,
-    work: impl FnOnce() -> Result<T, GatewayError> + Send + 'static,
-) -> Result<T, GatewayError> {
-    tokio::task::spawn_blocking(work).await.map_err(|fault| GatewayError::Internal(format!("{what}: {fault}")))?
 }

@@ -17,6 +17,8 @@ mod lifecycle;
 mod made_id;
 pub mod new_document;
 
+#[cfg(feature = "edge")]
+pub use backends::edge::{EdgeConfig, EdgeError, EdgeStore};
 pub use backends::memory::MemoryStore;
 pub use collections::{CollectionStats, CollectionUpdate, Collections, NewCollection, VectorSource};
 pub use error::FileError;

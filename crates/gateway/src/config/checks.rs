@@ -9,7 +9,7 @@ use toller_serving::auth::ApiKeys;
 
 use super::{
     Config, ConfigError, Dtype, EmbeddingConfig, EmbeddingProvider, LimitsConfig, NamedModelConfig,
-    NamedRerankerConfig, Origins, Program, RerankConfig, RerankProvider,
+    NamedRerankerConfig, Origins, Program, RerankConfig, RerankProvider, StoreBackend,
 };
 
 /// Least size of a message: room for one document with a vector of thousands of elements.
@@ -58,6 +58,10 @@ pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) ->
         if value > MAX_DRAIN_MS {
             return Err(origins.invalid(key, format!("must be at most {MAX_DRAIN_MS}, a day, got {value}")));
         }
+    }
+    const DURABILITY: &str = "store.durability";
+    if config.store.backend == StoreBackend::Memory && origins.of(DURABILITY).is_some() {
+        return Err(origins.invalid(DURABILITY, "is of use with store.backend = \"edge\" only; leave it out"));
     }
     check_limits(&config.limits, origins)?;
     check_embedding(&config.embedding, origins)?;

@@ -12,8 +12,10 @@ pub enum Program {
 }
 
 /// Settings that only a gateway reads: of data, and of requests that have documents and filters.
-const GATEWAY_ONLY: [&str; 6] = [
+const GATEWAY_ONLY: [&str; 8] = [
     "data.dir",
+    "store.backend",
+    "store.durability",
     "limits.max_metadata_bytes",
     "limits.max_k",
     "limits.max_queries",

@@ -57,6 +57,18 @@ pub static SETTINGS: &[Setting] = &[
     integer("server.drain_timeout_ms", "20000", "Milliseconds that running requests get to finish at shutdown"),
     text("data.dir", "toller-data", "DIR", "Folder of the data"),
     text(
+        "store.backend",
+        "edge",
+        "NAME",
+        "What keeps documents: edge (on disk, with an index) or memory (in RAM, written to disk at an orderly shutdown only)",
+    ),
+    text(
+        "store.durability",
+        "fsync",
+        "NAME",
+        "What an acknowledged write survives, with edge: fsync (power loss) or process (a crash of the process; faster)",
+    ),
+    text(
         "embedding.provider",
         "candle",
         "NAME",

@@ -1,16 +1,16 @@
 //! Documents by id, in RAM.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::RwLock;
-use toller_core::error::{Error, FieldViolation, Result};
-use toller_core::value::check_metadata;
+use toller_core::error::Result;
 use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
 
-use super::CollectionKey;
+use crate::backends::CollectionKey;
+use crate::backends::checks::check_documents;
 
 /// The documents of one collection, in the order of id bytes; shared with a dump that is under way.
 pub(super) type DocumentSet = Arc<BTreeMap<DocumentId, Arc<Document>>>;
@@ -30,23 +30,6 @@ impl MemoryDocumentStore {
 
 fn key(context: &RequestContext, name: &CollectionName) -> CollectionKey {
     (context.tenant().clone(), name.clone())
-}
-
-/// Ids within one call are distinct, and metadata can be written to a file.
-fn check_documents(documents: &[Document]) -> Result<()> {
-    let mut violations = Vec::new();
-    let mut first_index = HashMap::with_capacity(documents.len());
-    for (index, document) in documents.iter().enumerate() {
-        if let Some(earlier) = first_index.insert(&document.id, index) {
-            let description = format!("\"{}\" stands at documents[{earlier}] already", document.id);
-            violations.push(FieldViolation { field: format!("documents[{index}].id"), description });
-        }
-        if let Err((path, description)) = check_metadata(&document.metadata) {
-            let field = toller_core::error::join_path(&format!("documents[{index}].metadata"), &path);
-            violations.push(FieldViolation { field, description });
-        }
-    }
-    Error::from_violations(violations)
 }
 
 #[async_trait]

@@ -20,7 +20,8 @@ use super::dump_format::{DumpCounts, FIRST_VERSION, FORMAT, Header, Line, VERSIO
 use super::postings::NewPostings;
 use super::table::Table;
 use super::vector_store::{Collection, vector_of_terms};
-use super::{CollectionKey, MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
+use super::{MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
+use crate::backends::CollectionKey;
 use crate::error::FileError;
 
 /// Bytes that are read from the file at once.

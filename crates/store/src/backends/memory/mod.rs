@@ -33,8 +33,6 @@ mod vector_store;
 use std::path::Path;
 use std::sync::Arc;
 
-use toller_core::{CollectionName, Tenant};
-
 pub use catalog::MemoryCatalog;
 pub use document_store::MemoryDocumentStore;
 pub use dump_format::DumpCounts;
@@ -42,9 +40,6 @@ pub use langchain::read_langchain_dump;
 pub use vector_store::MemoryVectorStore;
 
 use crate::error::FileError;
-
-/// What every map of this backend is keyed by first: no lookup can leave the tenant out.
-type CollectionKey = (Tenant, CollectionName);
 
 /// The three memory stores of one process, which are dumped and loaded together. Cheap to clone; clones share their data.
 #[derive(Debug, Clone, Default)]

@@ -1,21 +1,18 @@
 //! Records by vector, in RAM, with exact search.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::RwLock;
 use toller_core::collection::{Durability, VectorParams};
-use toller_core::error::{Error, FieldViolation, ResourceKind, Result};
+use toller_core::error::Result;
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
 use toller_core::metric::squared_norm;
-use toller_core::value::check_metadata;
-use toller_core::vector::MAX_DIMENSION;
 use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
-use toller_core::{CollectionName, DocumentId, Filter, Metric, Record, RequestContext, Vector, VectorStore};
+use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
 
-use super::CollectionKey;
 use super::block::Row;
 use super::keyword_scan;
 use super::offload::{STEPS_PER_FILTERED_ROW, STEPS_PER_POSTING, STEPS_PER_TEXT_BYTE, STEPS_PER_UNINDEXED_ROW, run};
@@ -23,6 +20,8 @@ use super::postings::NewPostings;
 use super::rows::Rows;
 use super::scan;
 use super::table::{Selection, Table};
+use crate::backends::CollectionKey;
+use crate::backends::checks::{already_exists, check_dimension, check_query, check_records, not_found};
 use crate::keyword::{Analyzer, TermWeight, document_vector, query_vector};
 
 /// Ids that a filtered scroll takes from the index at once, between two looks at the caller's deadline.
@@ -56,28 +55,14 @@ impl Collection {
 
     /// Checks records against the collection and computes what is cached beside them.
     fn rows_of(&self, records: Vec<Record>) -> Result<(Vec<Row>, NewPostings)> {
-        let mut violations = Vec::new();
-        let mut first_index = HashMap::with_capacity(records.len());
+        check_records(self.params, &records)?;
         let mut rows = Vec::with_capacity(records.len());
         let mut vectors_of_terms = Vec::new();
-        for (index, record) in records.into_iter().enumerate() {
-            let mut fault = |field: &str, description: String| {
-                violations.push(FieldViolation { field: format!("records[{index}].{field}"), description });
-            };
-            if let Some(earlier) = first_index.insert(record.document.id.clone(), index) {
-                fault("id", format!("\"{}\" stands at records[{earlier}] already", record.document.id));
-            }
-            if let Err((path, description)) = check_metadata(&record.document.metadata) {
-                fault(&toller_core::error::join_path("metadata", &path), description);
-            }
+        for record in records {
             let squared_norm = squared_norm(record.vector.as_slice());
-            if let Err(description) = check_vector(self.params, &record.vector, squared_norm) {
-                fault("vector", description);
-            }
             vectors_of_terms.extend(vector_of_terms(self.params, &record.document.page_content));
             rows.push(Row { document: record.document, vector: record.vector.into_vec(), squared_norm });
         }
-        Error::from_violations(violations)?;
         Ok((rows, NewPostings::new(&vectors_of_terms)))
     }
 }
@@ -85,17 +70,6 @@ impl Collection {
 /// The vector of a text for keyword search; none where the collection has no index for it.
 pub(super) fn vector_of_terms(params: VectorParams, text: &str) -> Option<Vec<TermWeight>> {
     Some(document_vector(Analyzer::new(params.keyword?.language), text))
-}
-
-/// A [`Vector`] may have been made for another collection.
-fn check_vector(params: VectorParams, vector: &Vector, squared_norm: f64) -> Result<(), String> {
-    if vector.dimension() != params.dimension as usize {
-        return Err(format!("must have the collection's {} dimensions, got {}", params.dimension, vector.dimension()));
-    }
-    if params.metric == Metric::Cosine && squared_norm == 0.0 {
-        return Err("must not be the zero vector: its cosine similarity is undefined".to_owned());
-    }
-    Ok(())
 }
 
 impl MemoryVectorStore {
@@ -114,10 +88,6 @@ fn key(context: &RequestContext, name: &CollectionName) -> CollectionKey {
     (context.tenant().clone(), name.clone())
 }
 
-fn not_found(name: &CollectionName) -> Error {
-    Error::NotFound { kind: ResourceKind::Collection, name: name.to_string() }
-}
-
 #[async_trait]
 impl VectorStore for MemoryVectorStore {
     fn backend(&self) -> &'static str {
@@ -129,16 +99,11 @@ impl VectorStore for MemoryVectorStore {
     }
 
     async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()> {
-        if !(1..=MAX_DIMENSION).contains(&(params.dimension as usize)) {
-            return Err(Error::invalid(
-                "dimension",
-                format!("must be between 1 and {MAX_DIMENSION}, got {}", params.dimension),
-            ));
-        }
+        check_dimension(params)?;
         let mut collections = self.collections.write();
         let key = key(context, collection);
         if collections.contains_key(&key) {
-            return Err(Error::AlreadyExists { kind: ResourceKind::Collection, name: collection.to_string() });
+            return Err(already_exists(collection));
         }
         collections.insert(key, Arc::new(Collection::new(params)));
         Ok(())
@@ -231,8 +196,7 @@ impl VectorStore for MemoryVectorStore {
         search: VectorSearch<'_>,
     ) -> Result<Vec<ScoredRecord>> {
         let collection = self.find(context, collection)?;
-        check_vector(collection.params, search.vector, squared_norm(search.vector.as_slice()))
-            .map_err(|description| Error::invalid("vector", description))?;
+        check_query(collection.params, search.vector)?;
         context.check("before the search")?;
         let rows = collection.table.read().snapshot();
         if search.limit == 0 || rows.live() == 0 {

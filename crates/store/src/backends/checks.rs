@@ -1,0 +1,82 @@
+//! What every backend refuses, in the same words.
+
+use std::collections::HashMap;
+
+use toller_core::collection::VectorParams;
+use toller_core::error::{Error, FieldViolation, ResourceKind, Result, join_path};
+use toller_core::metric::squared_norm;
+use toller_core::value::check_metadata;
+use toller_core::vector::MAX_DIMENSION;
+use toller_core::{CollectionName, Document, Metric, Record, Vector};
+
+/// The dimension of a new collection is within its range.
+pub(super) fn check_dimension(params: VectorParams) -> Result<()> {
+    if (1..=MAX_DIMENSION).contains(&(params.dimension as usize)) {
+        return Ok(());
+    }
+    Err(Error::invalid("dimension", format!("must be between 1 and {MAX_DIMENSION}, got {}", params.dimension)))
+}
+
+/// A query fits the collection.
+pub(super) fn check_query(params: VectorParams, vector: &Vector) -> Result<()> {
+    check_vector(params, vector).map_err(|description| Error::invalid("vector", description))
+}
+
+/// Ids within one call are distinct, metadata can be written to a file, and vectors fit the collection.
+pub(super) fn check_records(params: VectorParams, records: &[Record]) -> Result<()> {
+    let mut violations = Vec::new();
+    let mut first_index = HashMap::with_capacity(records.len());
+    for (index, record) in records.iter().enumerate() {
+        let mut fault = |field: &str, description: String| {
+            violations.push(FieldViolation { field: format!("records[{index}].{field}"), description });
+        };
+        if let Some(earlier) = first_index.insert(&record.document.id, index) {
+            fault("id", format!("\"{}\" stands at records[{earlier}] already", record.document.id));
+        }
+        if let Err((path, description)) = check_metadata(&record.document.metadata) {
+            fault(&join_path("metadata", &path), description);
+        }
+        if let Err(description) = check_vector(params, &record.vector) {
+            fault("vector", description);
+        }
+    }
+    Error::from_violations(violations)
+}
+
+/// Ids within one call are distinct, and metadata can be written to a file.
+pub(super) fn check_documents(documents: &[Document]) -> Result<()> {
+    let mut violations = Vec::new();
+    let mut first_index = HashMap::with_capacity(documents.len());
+    for (index, document) in documents.iter().enumerate() {
+        if let Some(earlier) = first_index.insert(&document.id, index) {
+            let description = format!("\"{}\" stands at documents[{earlier}] already", document.id);
+            violations.push(FieldViolation { field: format!("documents[{index}].id"), description });
+        }
+        if let Err((path, description)) = check_metadata(&document.metadata) {
+            let field = join_path(&format!("documents[{index}].metadata"), &path);
+            violations.push(FieldViolation { field, description });
+        }
+    }
+    Error::from_violations(violations)
+}
+
+/// A [`Vector`] may have been made for another collection.
+fn check_vector(params: VectorParams, vector: &Vector) -> Result<(), String> {
+    if vector.dimension() != params.dimension as usize {
+        return Err(format!("must have the collection's {} dimensions, got {}", params.dimension, vector.dimension()));
+    }
+    if params.metric == Metric::Cosine && squared_norm(vector.as_slice()) == 0.0 {
+        return Err("must not be the zero vector: its cosine similarity is undefined".to_owned());
+    }
+    Ok(())
+}
+
+/// There is no such collection.
+pub(super) fn not_found(name: &CollectionName) -> Error {
+    Error::NotFound { kind: ResourceKind::Collection, name: name.to_string() }
+}
+
+/// There is such a collection.
+pub(super) fn already_exists(name: &CollectionName) -> Error {
+    Error::AlreadyExists { kind: ResourceKind::Collection, name: name.to_string() }
+}

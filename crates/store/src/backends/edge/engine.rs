@@ -1,0 +1,63 @@
+//! How the engine is set up for a collection: the one place that knows.
+
+use std::num::NonZeroUsize;
+
+use qdrant_edge as engine;
+use toller_core::Metric;
+use toller_core::collection::VectorParams;
+
+use super::config::EdgeConfig;
+use super::keywords::KEYWORDS;
+
+/// The name of the vectors that searches compare. Named, so that others can stand beside them.
+pub(super) const DENSE: &str = "dense";
+
+/// Bytes of a file of the log, which are taken from the disk at once. An operation that is larger makes its file larger.
+const LOG_FILE_BYTES: usize = 4 << 20;
+
+/// Threads that one search uses, on as many segments.
+const SEARCH_THREADS: usize = 2;
+
+/// Links of a node in the graph, and how many neighbours are looked at when one is added.
+const LINKS: usize = 16;
+const CANDIDATES_AT_BUILD: usize = 200;
+
+/// The set-up for a collection.
+///
+/// Cosine is handed over as the inner product of vectors of unit length, see [`super::point`].
+#[allow(deprecated, reason = "the engine's structs have fields that it deprecates, and no other way to be made")]
+pub(super) fn set_up(params: VectorParams, config: &EdgeConfig) -> engine::EdgeConfig {
+    let distance = match params.metric {
+        Metric::Cosine | Metric::Dot => engine::Distance::Dot,
+        Metric::Euclidean => engine::Distance::Euclid,
+    };
+    let hnsw = engine::HnswIndexConfig {
+        m: LINKS,
+        ef_construct: CANDIDATES_AT_BUILD,
+        full_scan_threshold: config.index_from_kib.max(1),
+        max_indexing_threads: indexing_threads(),
+        ..engine::HnswIndexConfig::default()
+    };
+    let optimizers = engine::EdgeOptimizersConfig {
+        indexing_threshold: Some(config.index_from_kib.max(1)),
+        ..engine::EdgeOptimizersConfig::default()
+    };
+    let log =
+        engine::WalOptions { segment_capacity: LOG_FILE_BYTES, segment_queue_len: 0, retain_closed: NonZeroUsize::MIN };
+    let set_up = engine::EdgeConfig::builder()
+        .vector(DENSE, engine::EdgeVectorParams::builder(params.dimension as usize, distance).build())
+        .hnsw_config(hnsw)
+        .optimizers(optimizers)
+        .wal_options(log)
+        .max_search_threads(SEARCH_THREADS);
+    match params.keyword {
+        None => set_up.build(),
+        Some(_) => set_up.sparse_vector(KEYWORDS, engine::EdgeSparseVectorParams::builder().build()).build(),
+    }
+}
+
+/// Half of the cores, so that searches have the other half while an index is built.
+fn indexing_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    (cores / 2).max(1)
+}

@@ -1,0 +1,342 @@
+//! One open collection as its readers and its writer share it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use qdrant_edge as engine;
+use toller_core::collection::VectorParams;
+use toller_core::error::{Error, Result};
+use toller_core::{DocumentId, Filter, Record, RequestContext, Tenant};
+
+use super::collection_folder::CollectionFolder;
+use super::config::EdgeConfig;
+use super::engine::set_up;
+use super::error::engine_fault;
+use super::keywords::Frequencies;
+use super::lock::FolderLock;
+use super::point::{TermsOfPoint, document_of, id_of, point_id, terms_of, vector_of, with_dense, with_keywords};
+use super::pushdown::{Fields, push_down};
+
+/// Points that are read at once, between two looks at the caller's deadline; the lock is held while they are read.
+pub(super) const PAGE: usize = 1024;
+
+/// Most indexes on metadata; fields that are filtered on later get none.
+const MAX_INDEXED_FIELDS: usize = 16;
+
+/// Records from which on an index on metadata is worth its upkeep.
+const INDEX_FIELDS_FROM: usize = 1000;
+
+/// Changes from which on it is worth asking the engine whether an index is to be built.
+const OPTIMIZE_FROM: usize = 1000;
+
+/// One open collection. Every method blocks.
+///
+/// The lock of `ids` is what makes a write visible as a whole: the engine shows points one by one as they are written, so
+/// readers hold it while they ask the engine, and the writer while it writes.
+#[derive(Debug)]
+pub(super) struct Shard {
+    pub(super) tenant: Tenant,
+    pub(super) params: VectorParams,
+    pub(super) config: EdgeConfig,
+    // Dropped in this order: the engine writes to the folder, and the folder may be removed with its last user.
+    pub(super) engine: engine::EdgeShard,
+    /// Every id, in the order of bytes: the engine knows only ids of points.
+    pub(super) ids: RwLock<BTreeSet<DocumentId>>,
+    /// In how many records each term is. Changes while the lock of `ids` is held for writing only.
+    pub(super) frequencies: RwLock<Frequencies>,
+    indexed_fields: Mutex<Fields>,
+    changes: AtomicUsize,
+    is_broken: AtomicBool,
+    _folder: Arc<CollectionFolder>,
+    _lock: Arc<FolderLock>,
+}
+
+impl Shard {
+    /// Makes an empty collection in a folder.
+    pub(super) fn create(
+        folder: Arc<CollectionFolder>,
+        lock: Arc<FolderLock>,
+        tenant: Tenant,
+        params: VectorParams,
+        config: EdgeConfig,
+    ) -> Result<Self> {
+        let engine = engine::EdgeShard::new(&folder.of_engine(), set_up(params, &config))
+            .map_err(engine_fault("making a collection"))?;
+        engine.flush().map_err(engine_fault("making a collection"))?;
+        Self::over(engine, folder, lock, tenant, params, config)
+    }
+
+    /// Opens the collection in a folder, with all that was acknowledged. O(n) for n records.
+    pub(super) fn open(
+        folder: Arc<CollectionFolder>,
+        lock: Arc<FolderLock>,
+        tenant: Tenant,
+        params: VectorParams,
+        config: EdgeConfig,
+    ) -> Result<Self> {
+        let engine = engine::EdgeShard::load(&folder.of_engine(), Some(set_up(params, &config)))
+            .map_err(engine_fault("opening a collection"))?;
+        Self::over(engine, folder, lock, tenant, params, config)
+    }
+
+    fn over(
+        engine: engine::EdgeShard,
+        folder: Arc<CollectionFolder>,
+        lock: Arc<FolderLock>,
+        tenant: Tenant,
+        params: VectorParams,
+        config: EdgeConfig,
+    ) -> Result<Self> {
+        let info = engine.info().map_err(engine_fault("opening a collection"))?;
+        let fields = info.payload_schema.into_iter().map(|(path, info)| (path.to_string(), info.data_type)).collect();
+        let shard = Self {
+            tenant,
+            params,
+            config,
+            engine,
+            ids: RwLock::default(),
+            frequencies: RwLock::default(),
+            indexed_fields: Mutex::new(fields),
+            changes: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
+            _folder: folder,
+            _lock: lock,
+        };
+        let mut ids = BTreeSet::new();
+        let mut frequencies = Frequencies::default();
+        let with_terms =
+            if params.keyword.is_some() { with_keywords() } else { no_vector() };
+        let only_ids = engine::WithPayloadInterface::Fields(vec![path_of_id()?]);
+        shard.for_each_page(
+            None,
+            only_ids,
+            with_terms,
+            |_| Ok(()),
+            |points| {
+                for point in points {
+                    frequencies.add(terms_of(point.vector.as_ref()).terms());
+                    ids.insert(id_of(point.payload.as_ref())?);
+                }
+                Ok(())
+            },
+        )?;
+        shard.changes.store(ids.len(), Ordering::Relaxed);
+        *shard.ids.write() = ids;
+        *shard.frequencies.write() = frequencies;
+        Ok(shard)
+    }
+
+    /// Records by id, aligned with the input.
+    pub(super) fn get(&self, ids: &[DocumentId]) -> Result<Vec<Option<Record>>> {
+        let known = self.ids.read();
+        let found = self.retrieve(ids.iter().filter(|id| known.contains(*id)), true)?;
+        drop(known);
+        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
+    /// Up to `limit` matching records from an id on, and the id of the next match.
+    pub(super) fn scroll(
+        &self,
+        filter: Option<&Filter>,
+        from: Option<DocumentId>,
+        limit: usize,
+        context: &RequestContext,
+    ) -> Result<(Vec<Record>, Option<DocumentId>)> {
+        let mut records: Vec<Record> = Vec::new();
+        let mut bound = from.map_or(Bound::Unbounded, Bound::Included);
+        loop {
+            context.check("during the scroll")?;
+            let missing = limit.saturating_sub(records.len()).saturating_add(1);
+            let page_size = if filter.is_some() { PAGE } else { missing.min(PAGE) };
+            let known = self.ids.read();
+            let range = known.range::<DocumentId, _>((bound.as_ref(), Bound::Unbounded));
+            let page: Vec<DocumentId> = range.take(page_size).cloned().collect();
+            let mut found = self.retrieve(page.iter(), true)?;
+            drop(known);
+            let is_last = page.len() < page_size;
+            let Some(last_id) = page.last().cloned() else { return Ok((records, None)) };
+            for id in page {
+                let Some(record) = found.remove(&id) else { continue };
+                if filter.is_some_and(|filter| !filter.matches(&record.document.metadata)) {
+                    continue;
+                }
+                if records.len() == limit {
+                    return Ok((records, Some(id)));
+                }
+                records.push(record);
+            }
+            if is_last {
+                return Ok((records, None));
+            }
+            bound = Bound::Excluded(last_id);
+        }
+    }
+
+    /// How many records there are.
+    pub(super) fn len(&self) -> usize {
+        self.ids.read().len()
+    }
+
+    /// How many vectors an index has; about, while one is being built.
+    pub(super) fn indexed_len(&self) -> Result<usize> {
+        Ok(self.engine.info().map_err(engine_fault("reading the state of the index"))?.indexed_vectors_count)
+    }
+
+    /// The ids of all records that match, in no order.
+    pub(super) fn matching_ids(&self, filter: &Filter, context: &RequestContext) -> Result<Vec<DocumentId>> {
+        let mut ids = Vec::new();
+        let pushed = push_down(filter).map(|pushed| pushed.filter);
+        let check = |()| context.check("while the filter was evaluated");
+        self.for_each_page(pushed, engine::WithPayloadInterface::Bool(true), no_vector(), check, |points| {
+            for point in points {
+                let document = document_of(point.payload)?;
+                if filter.matches(&document.metadata) {
+                    ids.push(document.id.clone());
+                }
+            }
+            Ok(())
+        })?;
+        Ok(ids)
+    }
+
+    /// Hands all points that pass `filter` to `visit`, page by page. A point that is written meanwhile comes once, as it was
+    /// before or after.
+    pub(super) fn for_each_page(
+        &self,
+        filter: Option<engine::Filter>,
+        with_payload: engine::WithPayloadInterface,
+        with_vector: engine::WithVector,
+        check: impl Fn(()) -> Result<()>,
+        mut visit: impl FnMut(Vec<engine::Record>) -> Result<()>,
+    ) -> Result<()> {
+        let mut offset = None;
+        loop {
+            check(())?;
+            let request = engine::ScrollRequest {
+                offset,
+                limit: Some(PAGE),
+                filter: filter.clone(),
+                with_payload: Some(with_payload.clone()),
+                with_vector: with_vector.clone(),
+                order_by: None,
+            };
+            let (points, next) = {
+                let _whole_writes = self.ids.read();
+                self.engine.scroll(request).map_err(engine_fault("reading points"))?
+            };
+            visit(points)?;
+            match next {
+                Some(next) => offset = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Records by id; the caller holds the lock. A point that carries another id is another record: it is not given out.
+    fn retrieve<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a DocumentId>,
+        with_vector: bool,
+    ) -> Result<BTreeMap<DocumentId, Record>> {
+        let points = ids.map(|id| engine::PointId::Uuid(point_id(&self.tenant, id))).collect();
+        let request = engine::RetrieveRequest {
+            point_ids: points,
+            with_payload: Some(engine::WithPayloadInterface::Bool(true)),
+            with_vector: Some(if with_vector { with_dense() } else { engine::WithVector::Bool(false) }),
+        };
+        let mut records = BTreeMap::new();
+        for point in self.engine.retrieve(request).map_err(engine_fault("reading points"))? {
+            let document = document_of(point.payload)?;
+            let vector = vector_of(point.vector, self.params.metric)?;
+            records.insert(document.id.clone(), Record { document, vector });
+        }
+        Ok(records)
+    }
+
+    /// The terms of records that are there, record after record; what is indexed for keyword search and nothing else has any.
+    pub(super) fn terms(&self, ids: &[DocumentId]) -> Result<Vec<TermsOfPoint>> {
+        if self.params.keyword.is_none() || ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let points = ids.iter().map(|id| engine::PointId::Uuid(point_id(&self.tenant, id))).collect();
+        let request = engine::RetrieveRequest {
+            point_ids: points,
+            with_payload: Some(engine::WithPayloadInterface::Bool(false)),
+            with_vector: Some(with_keywords()),
+        };
+        let found = self.engine.retrieve(request).map_err(engine_fault("reading points"))?;
+        Ok(found.into_iter().map(|point| terms_of(point.vector.as_ref())).collect())
+    }
+
+    /// The ids that stand in the points of `ids`, where there are such points.
+    pub(super) fn ids_in_points(&self, points: Vec<engine::PointId>) -> Result<Vec<(engine::PointId, DocumentId)>> {
+        let request = engine::RetrieveRequest {
+            point_ids: points,
+            with_payload: Some(engine::WithPayloadInterface::Fields(vec![path_of_id()?])),
+            with_vector: Some(engine::WithVector::Bool(false)),
+        };
+        let found = self.engine.retrieve(request).map_err(engine_fault("reading points"))?;
+        found.into_iter().map(|point| Ok((point.id, id_of(point.payload.as_ref())?))).collect()
+    }
+
+    /// Those of `fields` that should get an index and have none; they count as indexed from now on.
+    pub(super) fn fields_to_index(&self, fields: Fields) -> Fields {
+        if self.len() < INDEX_FIELDS_FROM {
+            return Fields::new();
+        }
+        let mut indexed = self.indexed_fields.lock();
+        let mut missing = Fields::new();
+        for (path, kind) in fields {
+            if indexed.len() < MAX_INDEXED_FIELDS && !indexed.contains_key(&path) {
+                indexed.insert(path.clone(), kind);
+                missing.insert(path, kind);
+            }
+        }
+        missing
+    }
+
+    /// Takes back what [`Self::fields_to_index`] gave, so that it is tried again.
+    pub(super) fn forget_fields(&self, fields: &Fields) {
+        let mut indexed = self.indexed_fields.lock();
+        for path in fields.keys() {
+            indexed.remove(path);
+        }
+    }
+
+    /// Notes how many points were written or deleted.
+    pub(super) fn changed(&self, points: usize) {
+        self.changes.fetch_add(points, Ordering::Relaxed);
+    }
+
+    /// Has so much changed that the engine should look for something to build?
+    pub(super) fn wants_index(&self) -> bool {
+        self.changes.load(Ordering::Relaxed) >= OPTIMIZE_FROM.max(self.len() / 10)
+    }
+
+    /// Builds what is to be built; returns whether that was anything. Readers and the writer go on meanwhile.
+    pub(super) fn build_index(&self) -> Result<bool> {
+        self.changes.store(0, Ordering::Relaxed);
+        self.engine.optimize().map_err(engine_fault("building an index"))
+    }
+
+    /// Says that the engine failed within a write: what it holds in RAM may be a part of it. Opening the collection again
+    /// puts that right from the log.
+    pub(super) fn set_broken(&self) {
+        self.is_broken.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Acquire)
+    }
+}
+
+fn no_vector() -> engine::WithVector {
+    engine::WithVector::Bool(false)
+}
+
+fn path_of_id() -> Result<engine::JsonPath> {
+    super::point::ID.parse().map_err(|()| Error::Internal("the path of ids cannot be parsed".to_owned()))
+}

@@ -1,0 +1,241 @@
+//! Records by vector, on disk.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use toller_core::collection::{Durability, VectorParams};
+use toller_core::error::Result;
+use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
+use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
+
+use super::config::EdgeConfig;
+use super::open_collection::OpenCollection;
+use super::point::point_of;
+use super::pool::Pool;
+use super::pushdown::push_down;
+use super::registry::Registry;
+use super::{keywords, search};
+use super::slot::Slot;
+use super::writer::Change;
+use crate::backends::checks::{check_dimension, check_query, check_records};
+
+/// Keeps records on disk in the engine's shards, one for each collection. See the [module](super).
+///
+/// Order is total: better score, then id bytes. For cosine, vectors come back with unit length.
+#[derive(Debug)]
+pub struct EdgeVectorStore {
+    registry: Arc<Registry>,
+    config: EdgeConfig,
+    pool: Pool,
+}
+
+impl EdgeVectorStore {
+    pub(super) fn new(registry: Registry, config: EdgeConfig, pool: Pool) -> Self {
+        Self { registry: Arc::new(registry), config, pool }
+    }
+
+    /// How many collections there are, of all tenants.
+    pub fn collection_count(&self) -> usize {
+        self.registry.len()
+    }
+
+    /// How many of them are open; at most [`EdgeConfig::max_open`], but for those in use.
+    pub fn open_count(&self) -> usize {
+        self.registry.open_count()
+    }
+
+    /// Builds the index of what was written so far, and returns when it is built; without this it is built in the background
+    /// once enough was written.
+    ///
+    /// # Errors
+    /// `NotFound`; `Internal` when it cannot be built.
+    pub async fn build_index(&self, context: &RequestContext, collection: &CollectionName) -> Result<()> {
+        self.with_open(context, collection, |open| open.build_index()).await
+    }
+
+    /// How many vectors of a collection an index has; searches compare the others one by one.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn indexed_count(&self, context: &RequestContext, collection: &CollectionName) -> Result<u64> {
+        self.with_open(context, collection, |open| Ok(open.shard().indexed_len()? as u64)).await
+    }
+
+    /// Runs blocking work on an open collection.
+    async fn with_open<T: Send + 'static>(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        work: impl FnOnce(&Arc<OpenCollection>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let slot = self.registry.find(context, collection)?;
+        self.with_slot(context, slot, work).await
+    }
+
+    async fn with_slot<T: Send + 'static>(
+        &self,
+        context: &RequestContext,
+        slot: Arc<Slot>,
+        work: impl FnOnce(&Arc<OpenCollection>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let registry = Arc::clone(&self.registry);
+        self.pool
+            .run(context, move || {
+                let open = registry.open_slot(&slot)?;
+                work(&open)
+            })
+            .await
+    }
+
+    /// Hands a change to the collection's writer.
+    async fn change(&self, context: &RequestContext, slot: Arc<Slot>, change: Change) -> Result<u64> {
+        let open = self.with_slot(context, slot, |open| Ok(Arc::clone(open))).await?;
+        let count = open.change(change).await?;
+        self.registry.offer_to_indexer(&open);
+        Ok(count)
+    }
+}
+
+#[async_trait]
+impl VectorStore for EdgeVectorStore {
+    fn backend(&self) -> &'static str {
+        "edge"
+    }
+
+    fn durability(&self) -> Durability {
+        match self.config.durability {
+            Durability::Fsync => Durability::Fsync,
+            Durability::Process | Durability::None => Durability::Process,
+        }
+    }
+
+    async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()> {
+        check_dimension(params)?;
+        let (registry, owned_context, name) = (Arc::clone(&self.registry), context.clone(), collection.clone());
+        self.pool.run(context, move || registry.create(&owned_context, &name, params)).await
+    }
+
+    async fn drop_collection(&self, context: &RequestContext, collection: &CollectionName) -> Result<()> {
+        let (registry, owned_context, name) = (Arc::clone(&self.registry), context.clone(), collection.clone());
+        self.pool.run(context, move || registry.drop_collection(&owned_context, &name)).await
+    }
+
+    async fn params(&self, context: &RequestContext, collection: &CollectionName) -> Result<VectorParams> {
+        Ok(self.registry.find(context, collection)?.description.params)
+    }
+
+    async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
+        let slot = self.registry.find(context, collection)?;
+        let (params, tenant) = (slot.description.params, context.tenant().clone());
+        let change = self
+            .pool
+            .run(context, move || {
+                check_records(params, &records)?;
+                let points = records.iter().map(|record| point_of(&tenant, record, params));
+                let points = points.collect::<Result<Vec<_>>>()?;
+                let ids = records.iter().map(|record| record.document.id.clone()).collect();
+                Ok(Change::Upsert(ids, points))
+            })
+            .await?;
+        self.change(context, slot, change).await?;
+        Ok(())
+    }
+
+    async fn delete(&self, context: &RequestContext, collection: &CollectionName, selector: &Selector) -> Result<u64> {
+        let slot = self.registry.find(context, collection)?;
+        let change = match selector {
+            Selector::Ids(ids) => Change::Delete(ids.clone()),
+            Selector::Filter(filter) => Change::DeleteMatching(filter.clone(), context.clone()),
+            Selector::All => Change::DeleteAll,
+        };
+        self.change(context, slot, change).await
+    }
+
+    async fn get(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        ids: &[DocumentId],
+    ) -> Result<Vec<Option<Record>>> {
+        let ids = ids.to_vec();
+        self.with_open(context, collection, move |open| open.shard().get(&ids)).await
+    }
+
+    async fn search(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: VectorSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>> {
+        let slot = self.registry.find(context, collection)?;
+        check_query(slot.description.params, search.vector)?;
+        let (vector, filter, limit) = (search.vector.clone(), search.filter.cloned(), search.limit);
+        let owned_context = context.clone();
+        self.with_slot(context, slot, move |open| {
+            want_indexes(open, filter.as_ref());
+            search::search(open.shard(), &vector, filter.as_ref(), limit, &owned_context)
+        })
+        .await
+    }
+
+    async fn keyword_search(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        search: KeywordSearch<'_>,
+    ) -> Result<Vec<ScoredRecord>> {
+        let slot = self.registry.find(context, collection)?;
+        if slot.description.params.keyword.is_none() {
+            return Err(keyword_not_indexed(collection));
+        }
+        let (text, filter, limit) = (search.text.to_owned(), search.filter.cloned(), search.limit);
+        let owned_context = context.clone();
+        self.with_slot(context, slot, move |open| {
+            want_indexes(open, filter.as_ref());
+            let search = KeywordSearch { text: &text, filter: filter.as_ref(), limit };
+            keywords::search(open.shard(), search, &owned_context)
+        })
+        .await
+    }
+
+    async fn scroll(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        filter: Option<&Filter>,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<ScrollPage> {
+        let (filter, from, owned_context) = (filter.cloned(), from.cloned(), context.clone());
+        self.with_open(context, collection, move |open| {
+            let (records, next) = open.shard().scroll(filter.as_ref(), from, limit, &owned_context)?;
+            Ok(ScrollPage { records, next })
+        })
+        .await
+    }
+
+    async fn count(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        filter: Option<&Filter>,
+    ) -> Result<u64> {
+        let (filter, owned_context) = (filter.cloned(), context.clone());
+        self.with_open(context, collection, move |open| match filter {
+            None => Ok(open.shard().len() as u64),
+            Some(filter) => {
+                want_indexes(open, Some(&filter));
+                Ok(open.shard().matching_ids(&filter, &owned_context)?.len() as u64)
+            }
+        })
+        .await
+    }
+}
+
+/// Has indexes built on the fields that a filter looks at, in the background.
+fn want_indexes(open: &OpenCollection, filter: Option<&Filter>) {
+    if let Some(pushed) = filter.and_then(push_down) {
+        open.index_fields(pushed.fields);
+    }
+}
