@@ -2,6 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use toller_core::retriever::Fusion;
 use toller_core::{Metadata, Value};
 use toller_retrieval::RunOptions;
 
@@ -74,6 +75,12 @@ async fn other_scores_are_added_and_never_make_no_number() {
     assert_eq!(ids(&hits), ["huge", "important", "plain"]);
     assert!(hits.iter().all(|hit| hit.score.is_finite()));
     assert!((hits[1].score - hits[2].score - 3.0).abs() < 1e-9);
+    for fusion in [Fusion::MinMax, Fusion::DistributionBased] {
+        let fused = ensemble(vec![spec.clone()], |spec| spec.fusion = fusion);
+        let hits = world.ask_with(&fused, "at 0", now()).await.unwrap().hits;
+        assert!(hits.iter().all(|hit| hit.score.is_finite()), "{fusion:?}: {hits:?}");
+        assert_eq!(ids(&hits)[0], "huge");
+    }
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ async fn every_fault_of_a_tree_is_listed_with_its_path() {
         "ensemble.k: must be from 1 to 1000 (limits.max_k), got 1001",
         "ensemble.c: is of use with fusion rrf only, not min_max",
         "ensemble.weights: must be as many as retrievers, 6, got 2",
-        "ensemble.weights[1]: must be a finite number, at least 0, got -1",
+        "ensemble.weights[1]: must be from 0 to 1000000, got -1",
         "ensemble.retrievers[0].vector_store.k: must be from 1 to 1000",
         "ensemble.retrievers[1].vector_store.collection: collection \"nowhere\" does not exist",
         "ensemble.retrievers[3].merger.retrievers: must be at least 1, got 0",
