@@ -11,6 +11,7 @@
 //!
 //! Each family of retrievers is a file. An unknown key is an error with its path.
 
+mod asking;
 mod compression;
 mod duration;
 mod fusion;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use toller_api::v1;
 use toller_api::v1::retriever::Kind;
 
+use self::asking::{Decompose, Hyde, MultiQuery, Rephrase, SelfQuery};
 use self::compression::ContextualCompression;
 use self::duration::Timeout;
 use self::fusion::{Ensemble, Merger};
@@ -70,6 +72,16 @@ pub(crate) struct RetrieverFile {
     fallback: Option<Fallback>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_weighted: Option<Box<TimeWeighted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multi_query: Option<Box<MultiQuery>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hyde: Option<Box<Hyde>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rephrase: Option<Box<Rephrase>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decompose: Option<Box<Decompose>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    self_query: Option<SelfQuery>,
 }
 
 /// Reads JSON, which begins with a brace, or else YAML. Faults have the path of the field and the place in the text.
@@ -123,6 +135,11 @@ impl RetrieverFile {
             self.router.map(|spec| spec.into_message().map(Box::new).map(Kind::Router)),
             self.fallback.map(|spec| spec.into_message().map(Kind::Fallback)),
             self.time_weighted.map(|spec| spec.into_message().map(Box::new).map(Kind::TimeWeighted)),
+            self.multi_query.map(|spec| spec.into_message().map(Box::new).map(Kind::MultiQuery)),
+            self.hyde.map(|spec| spec.into_message().map(Box::new).map(Kind::Hyde)),
+            self.rephrase.map(|spec| spec.into_message().map(Box::new).map(Kind::Rephrase)),
+            self.decompose.map(|spec| spec.into_message().map(Box::new).map(Kind::Decompose)),
+            self.self_query.map(|spec| Ok(Kind::SelfQuery(spec.into_message()))),
         ];
         Ok(v1::Retriever {
             name: self.name,
@@ -153,6 +170,11 @@ impl RetrieverFile {
             router: None,
             fallback: None,
             time_weighted: None,
+            multi_query: None,
+            hyde: None,
+            rephrase: None,
+            decompose: None,
+            self_query: None,
         };
         match message.kind {
             None => {}
@@ -168,6 +190,11 @@ impl RetrieverFile {
             Some(Kind::Router(spec)) => file.router = Some(Router::from_message(*spec)?),
             Some(Kind::Fallback(spec)) => file.fallback = Some(Fallback::from_message(spec)?),
             Some(Kind::TimeWeighted(spec)) => file.time_weighted = Some(Box::new(TimeWeighted::from_message(*spec)?)),
+            Some(Kind::MultiQuery(spec)) => file.multi_query = Some(Box::new(MultiQuery::from_message(*spec)?)),
+            Some(Kind::Hyde(spec)) => file.hyde = Some(Box::new(Hyde::from_message(*spec)?)),
+            Some(Kind::Rephrase(spec)) => file.rephrase = Some(Box::new(Rephrase::from_message(*spec)?)),
+            Some(Kind::Decompose(spec)) => file.decompose = Some(Box::new(Decompose::from_message(*spec)?)),
+            Some(Kind::SelfQuery(spec)) => file.self_query = Some(SelfQuery::from_message(spec)?),
         }
         Ok(file)
     }
@@ -205,6 +232,16 @@ impl RetrieverFile {
             ("fallback", count(spec.retrievers.len()))
         } else if let Some(spec) = &self.time_weighted {
             ("time_weighted", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.multi_query {
+            ("multi_query", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.hyde {
+            ("hyde", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.rephrase {
+            ("rephrase", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.decompose {
+            ("decompose", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.self_query {
+            ("self_query", spec.search.collection.clone())
         } else {
             ("-", "-".to_owned())
         }
@@ -284,7 +321,14 @@ mod tests {
             {"router":{"rules":[{"contains":"x","retriever":{"ref":"b"}},{"regex":"^y","retriever":{"ref":"b"}},
                 {"length":{"min":0,"max":9},"retriever":{"ref":"b"}},{"metadata":{"plan":"pro"},"retriever":{"ref":"b"}}],
                 "default_retriever":{"ref":"c"}}},
-            {"time_weighted":{"retriever":{"ref":"b"},"decay_rate":0.0,"timestamp_field":"at","k":1,"other_score_keys":["s"]}}
+            {"time_weighted":{"retriever":{"ref":"b"},"decay_rate":0.0,"timestamp_field":"at","k":1,"other_score_keys":["s"]}},
+            {"multi_query":{"retriever":{"ref":"b"},"include_original":false,"queries":["x"],"k":2}},
+            {"decompose":{"retriever":{"rephrase":{"retriever":{"ref":"b"}}},"model":"m","max_queries":0,"include_original":true}},
+            {"hyde":{"retriever":{"ref":"b"},"prompt":"{query}","include_query":true}},
+            {"contextual_compression":{"retriever":{"ref":"b"},"compressors":[
+                {"llm_extract":{"model":"m"}},{"llm_filter":{"prompt":"p"}},{"on_error":"skip","llm_rerank":{"top_n":0}}]}},
+            {"self_query":{"search":{"collection":"a"},"fields":[{"name":"year","type":"integer","description":"d"},
+                {"name":"tags","type":"string_list"}],"contents":"films","on_invalid":"ignore"}}
             ],"min_hits":2,"min_relevance":0.0}}"#;
         let file: RetrieverFile = parse(tree).unwrap();
         let back = RetrieverFile::from_message(file.clone().into_message().unwrap()).unwrap();
@@ -292,7 +336,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&back).unwrap(), plain);
         // JSON is YAML; after a line that is none it is read as such.
         assert_eq!(parse::<RetrieverFile>(&format!("# a comment\n{tree}")).unwrap(), file);
-        assert_eq!(back.summary(), ("fallback", "7 retrievers".to_owned()));
+        assert_eq!(back.summary(), ("fallback", "12 retrievers".to_owned()));
     }
 
     #[test]

@@ -11,9 +11,15 @@ pub enum Program {
     Embedder,
 }
 
-/// Settings that only a gateway reads: of data, and of requests that have documents and filters.
-const GATEWAY_ONLY: [&str; 6] = [
+/// Settings that only a gateway reads: of data, of the language model that retrievers ask, and of requests that have documents and
+/// filters.
+const GATEWAY_ONLY: [&str; 11] = [
     "data.dir",
+    "llm.address",
+    "llm.model",
+    "llm.api_key",
+    "llm.timeout_ms",
+    "llm.structured_output",
     "limits.max_metadata_bytes",
     "limits.max_k",
     "limits.max_queries",

@@ -178,7 +178,7 @@ impl Planner {
 struct KindMetrics(BTreeMap<&'static str, Arc<RetrievalMetrics>>);
 
 /// Every kind that runs.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 14] = [
     "vector_store",
     "multi_vector",
     "parent_document",
@@ -188,6 +188,11 @@ const KINDS: [&str; 9] = [
     "router",
     "fallback",
     "time_weighted",
+    "multi_query",
+    "hyde",
+    "rephrase",
+    "decompose",
+    "self_query",
 ];
 
 impl Default for KindMetrics {
