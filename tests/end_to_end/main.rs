@@ -4,6 +4,7 @@ mod auth;
 mod bad_input;
 mod cli;
 mod collections;
+mod composed;
 mod documents;
 mod embedder;
 mod embedding_pool;

@@ -22,6 +22,8 @@ use crate::timestamp::unix_seconds;
 /// The name of its part in `sources`.
 const SOURCE: &str = "time_weighted";
 const SECONDS_PER_HOUR: f64 = 3600.0;
+/// Largest score to both sides: numbers in metadata may be of any size, and fusions square what they get.
+const MAX_SCORE: f64 = 1e100;
 
 /// Scores by relevance and recency.
 pub(crate) struct TimeWeighted {
@@ -87,7 +89,7 @@ impl Operator for TimeWeighted {
             without_time += usize::from(recency.is_none());
             // Several finite numbers of metadata may have an infinite sum, and infinities of both signs no sum at all.
             let score = hit.relevance.unwrap_or(0.0) + recency.unwrap_or(0.0) + self.other_scores(hit);
-            hit.score = if score.is_nan() { 0.0 } else { score.clamp(f64::MIN, f64::MAX) };
+            hit.score = if score.is_nan() { 0.0 } else { score.clamp(-MAX_SCORE, MAX_SCORE) };
             hit.metric = None;
         }
         if without_time > 0 {

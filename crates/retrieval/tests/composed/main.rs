@@ -1,0 +1,20 @@
+//! Trees of retrievers over the memory backend, with models that can be reckoned by hand.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "these are tests: they fail by panicking"
+)]
+
+mod compression;
+mod fusion;
+mod oracles;
+mod parents;
+mod properties;
+mod routing;
+mod running;
+mod specs;
+mod time_weighted;
+mod trees;
+mod world;
