@@ -11,11 +11,14 @@ use toller_core::{Query, Result, ScoredDocument};
 
 use super::Compressor;
 use super::extract::extract;
-use super::per_hit::{SEES_ALL, ask_for_each};
+use super::per_hit::{MAX_CHARS, ask_for_each, excerpt};
 use crate::language_model::{Asker, PromptForm, Said, numbers, text_of};
 use crate::plan::Binder;
 use crate::run::Run;
 use crate::sentences::{Sentence, sentences};
+
+/// Most sentences of one document that the model is shown; those after them count as not chosen.
+const MAX_SENTENCES: usize = 200;
 
 const PROMPT: PromptForm = PromptForm {
     default: "Below are a question and the numbered sentences of a document. Which sentences help to answer the question? Answer with \
@@ -51,7 +54,7 @@ impl Compressor for LlmExtract {
         let mut kept = Vec::with_capacity(hits.len());
         let mut unreadable = 0_usize;
         for ((hit, sentences), said) in hits.iter().zip(&split).zip(answers) {
-            match chosen(&said, sentences.len()) {
+            match chosen(&said, shown_count(sentences).min(sentences.len())) {
                 Some(positions) => kept.extend(extract(hit, sentences, &positions)),
                 None => {
                     unreadable += 1;
@@ -70,13 +73,40 @@ impl Compressor for LlmExtract {
 
 /// The chosen sentences in the order of the document; none for an answer that cannot be read.
 fn chosen(said: &Said, count: usize) -> Option<Vec<usize>> {
-    let mut positions = numbers(said, "sentences", count.min(SEES_ALL))?.positions;
+    let mut positions = numbers(said, "sentences", count)?.positions;
     positions.sort_unstable();
     Some(positions)
 }
 
+/// How many sentences the model is shown, from the first on: all where there is room, and one in any case.
+fn shown_count(sentences: &[Sentence<'_>]) -> usize {
+    let mut chars = 0;
+    let has_room = |sentence: &&Sentence<'_>| {
+        chars += sentence.chars.end - sentence.chars.start;
+        chars <= MAX_CHARS
+    };
+    sentences.iter().take(MAX_SENTENCES).take_while(has_room).count().max(1)
+}
+
 fn numbered(sentences: &[Sentence<'_>]) -> String {
-    let lines =
-        sentences.iter().take(SEES_ALL).zip(1..).map(|(sentence, number)| format!("[{number}] {}", sentence.text));
+    let shown = sentences.iter().take(shown_count(sentences)).zip(1..);
+    let lines = shown.map(|(sentence, number)| format!("[{number}] {}", excerpt(sentence.text)));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_model_is_shown_is_bounded() {
+        let count = |text: &str| shown_count(&sentences(text));
+        assert_eq!(count("One. Two. Three."), 3);
+        assert_eq!(count(&"Go on. ".repeat(1000)), MAX_SENTENCES);
+        let long = format!("{}. ", "word ".repeat(700).trim_end());
+        assert_eq!(count(&long.repeat(4)), 2);
+        let endless = "word ".repeat(3000);
+        assert_eq!(count(&endless), 1);
+        assert_eq!(numbered(&sentences(&endless)).len(), "[1] ".len() + MAX_CHARS);
+    }
 }

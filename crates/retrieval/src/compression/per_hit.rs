@@ -10,11 +10,8 @@ use crate::run::Run;
 /// Most hits that are asked about: each is a call that somebody pays for.
 const MAX_HITS: usize = 100;
 
-/// Most sentences of one document that a model is shown; those after them count as not chosen.
-pub(super) const SEES_ALL: usize = 200;
-
 /// Most code points of one document that a model is shown.
-const MAX_CHARS: usize = 8000;
+pub(super) const MAX_CHARS: usize = 8000;
 
 /// The answers about each of `items`, aligned with them; `field` is its placeholder.
 ///

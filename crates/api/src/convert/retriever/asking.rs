@@ -34,6 +34,18 @@ pub fn history_from_messages(messages: Vec<v1::ChatMessage>) -> Result<Vec<ChatM
     })
 }
 
+/// The messages of a conversation.
+pub fn history_to_messages(history: &[ChatMessage]) -> Vec<v1::ChatMessage> {
+    let role = |role: ChatRole| match role {
+        ChatRole::System => v1::ChatRole::System,
+        ChatRole::User => v1::ChatRole::User,
+        ChatRole::Assistant => v1::ChatRole::Assistant,
+    };
+    let message =
+        |message: &ChatMessage| v1::ChatMessage { role: role(message.role).into(), content: message.content.clone() };
+    history.iter().map(message).collect()
+}
+
 pub(super) fn multi_query_from_message(message: v1::MultiQueryRetriever) -> Result<MultiQuerySpec> {
     Ok(MultiQuerySpec {
         retriever: boxed_child(message.retriever)?,
@@ -265,6 +277,7 @@ mod tests {
         let message = |role: i32| v1::ChatMessage { role, content: "text".to_owned() };
         let read = history_from_messages(vec![message(2), message(3)]).unwrap();
         assert_eq!(read.iter().map(|message| message.role.as_str()).collect::<Vec<_>>(), ["user", "assistant"]);
+        assert_eq!(history_to_messages(&read), [message(2), message(3)]);
         let error = history_from_messages(vec![message(0), message(1), message(7)]).unwrap_err().to_string();
         assert!(error.contains("history[0].role: must be given"), "{error}");
         assert!(error.contains("history[2].role: unknown value 7"), "{error}");

@@ -19,7 +19,7 @@ use super::vector::vector_from_message;
 use crate::v1;
 use crate::v1::retriever::Kind;
 
-pub use asking::history_from_messages;
+pub use asking::{history_from_messages, history_to_messages};
 pub use vector_store::vector_store_retriever_from_message;
 
 /// Most tags of a retriever.
