@@ -103,7 +103,7 @@ mod tests {
         let count = |text: &str| shown_count(&sentences(text));
         assert_eq!(count("One. Two. Three."), 3);
         assert_eq!(count(&"Go on. ".repeat(1000)), MAX_SENTENCES);
-        let long = format!("{}. ", "word ".repeat(700).trim_end());
+        let long = format!("{}. ", "Word ".repeat(700).trim_end());
         assert_eq!(count(&long.repeat(4)), 2);
         let endless = "word ".repeat(3000);
         assert_eq!(count(&endless), 1);
