@@ -24,8 +24,8 @@ pub use metric::{
     metric_from_message, metric_to_message, relevance_function_from_message, relevance_function_to_message,
 };
 pub use retriever::{
-    query_from_message, retriever_from_message, retriever_name_from_message, retriever_to_message,
-    vector_store_retriever_from_message,
+    history_from_messages, history_to_messages, query_from_message, retriever_from_message,
+    retriever_name_from_message, retriever_to_message, vector_store_retriever_from_message,
 };
 pub use role::role_from_message;
 pub use score::{hit_to_message, hits_to_message};

@@ -119,6 +119,32 @@ spelled! {
 }
 
 spelled! {
+    /// What is in a metadata field.
+    FieldType {
+        /// A string
+        String,
+        /// A whole number
+        Integer,
+        /// Any number
+        Number,
+        /// True or false
+        Boolean,
+        /// A list of strings
+        StringList,
+    }
+}
+
+spelled! {
+    /// What becomes of a retrieval when a language model's answer is wrong.
+    OnInvalid {
+        /// It fails
+        Fail,
+        /// It goes on without the model's filter
+        Ignore,
+    }
+}
+
+spelled! {
     /// What an acknowledged write survives.
     Durability {
         /// An orderly shutdown only

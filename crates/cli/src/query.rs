@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use toller_api::convert::{Encoding, filter_to_message, metadata_to_message, vector_to_message};
+use toller_api::convert::{Encoding, filter_to_message, history_to_messages, metadata_to_message, vector_to_message};
 use toller_api::v1;
-use toller_core::{Filter, Metadata};
+use toller_core::{ChatMessage, Filter, Metadata};
 
 use crate::client::{ServerArgs, block_on};
 use crate::error::{Error, Outcome};
@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// Facts about the request as a JSON object, for the routers of a retriever
     #[arg(long, value_name = "JSON", value_parser = parse_metadata, requires = "retriever")]
     metadata: Option<Metadata>,
+    /// The conversation before the query as a JSON array of {"role": "user" or "assistant", "content": "…"}, for retrievers that rephrase
+    #[arg(long, value_name = "JSON", value_parser = parse_history, requires = "retriever")]
+    history: Option<History>,
     /// Say which retrievers ran, how long, and what they found
     #[arg(long, requires = "retriever")]
     trace: bool,
@@ -108,6 +111,16 @@ fn parse_metadata(text: &str) -> Result<Metadata, String> {
     serde_json::from_str(text).map_err(|fault| format!("must be a JSON object such as {{\"plan\": \"pro\"}}: {fault}"))
 }
 
+/// The messages of `--history`.
+#[derive(Debug, Clone, PartialEq)]
+struct History(Vec<ChatMessage>);
+
+fn parse_history(text: &str) -> Result<History, String> {
+    const FORM: &str = r#"must be a JSON array such as [{"role": "user", "content": "what is a toller?"}]"#;
+
+    serde_json::from_str(text).map(History).map_err(|fault| format!("{FORM}: {fault}"))
+}
+
 /// The retriever of a file, which has a separator or an ending that says so, or the stored one of that name.
 fn retriever_of(given: &str) -> Result<v1::Retriever, Error> {
     let path = Path::new(given);
@@ -150,6 +163,7 @@ pub(crate) fn run(args: Args) -> Outcome {
                     retriever: Some(retriever_of(given)?),
                     metadata: args.metadata.as_ref().map(metadata_to_message).unwrap_or_default(),
                     with_trace: args.trace.then_some(true),
+                    history: args.history.as_ref().map(|History(own)| history_to_messages(own)).unwrap_or_default(),
                     ..Default::default()
                 };
                 args.server.connect().await?.retrieval().retrieve(request).await?.into_inner()
@@ -268,6 +282,10 @@ mod tests {
         assert!(parse(&["text", "--retriever", "a", "--metadata", "[]"]).is_err());
         let args = parse(&["text", "--retriever", "a", "--metadata", r#"{"plan":"pro"}"#, "--trace"]).unwrap();
         assert_eq!(args.metadata.unwrap().len(), 1);
+        let history = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]"#;
+        let args = parse(&["text", "--retriever", "a", "--history", history]).unwrap();
+        assert_eq!(args.history.unwrap().0.len(), 2);
+        assert!(parse(&["text", "--retriever", "a", "--history", r#"[{"role":"dog","content":"a"}]"#]).is_err());
     }
 
     #[test]

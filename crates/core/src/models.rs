@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::embeddings::Embeddings;
 use crate::error::{Error, ResourceKind, Result};
 use crate::fingerprint::Fingerprint;
+use crate::language_model::LanguageModel;
 use crate::reranker::Reranker;
 
 /// Reason of the error when a text has to be embedded and this process has no model for it by default.
@@ -13,6 +14,9 @@ pub const NO_EMBEDDING_MODEL: &str = "NO_EMBEDDING_MODEL";
 
 /// Reason of the error when pairs have to be scored and this process has no reranker by default.
 pub const NO_RERANKER: &str = "NO_RERANKER";
+
+/// Reason of the error when a language model has to be asked and this process has none by default.
+pub const LLM_NOT_CONFIGURED: &str = "LLM_NOT_CONFIGURED";
 
 /// Every model of a process, by kind. Cheap to clone.
 ///
@@ -27,6 +31,8 @@ pub struct Models {
     pub embeddings: ModelSet<dyn Embeddings>,
     /// Those that score pairs.
     pub rerankers: ModelSet<dyn Reranker>,
+    /// Those that answer questions.
+    pub language_models: ModelSet<dyn LanguageModel>,
 }
 
 impl Models {
@@ -58,6 +64,20 @@ impl Models {
         })
     }
 
+    /// The language model that a request names, or the default one.
+    ///
+    /// # Errors
+    /// `NotFound` for a name that no language model has; `FailedPrecondition` with [`LLM_NOT_CONFIGURED`] without default.
+    pub fn language_model(&self, name: Option<&str>) -> Result<&Arc<dyn LanguageModel>> {
+        self.language_models.find(name, || Error::FailedPrecondition {
+            reason: LLM_NOT_CONFIGURED,
+            message: format!(
+                "this server runs without a language model; {}",
+                self.language_models.way_out("set llm.address and llm.model")
+            ),
+        })
+    }
+
     /// The embedding model whose vectors can be compared with those of `fingerprint`: the default one where it fits, else the
     /// first that does. O(models).
     pub fn compatible_with(&self, fingerprint: &Fingerprint) -> Option<&Arc<dyn Embeddings>> {
@@ -71,7 +91,7 @@ impl From<Arc<dyn Embeddings>> for Models {
     fn from(model: Arc<dyn Embeddings>) -> Self {
         let name = model.fingerprint().model.clone();
         let entries = vec![Entry { name, is_default: true, model }];
-        Self { embeddings: ModelSet { entries }, rerankers: ModelSet::default() }
+        Self { embeddings: ModelSet { entries }, ..Self::default() }
     }
 }
 
@@ -88,6 +108,7 @@ impl fmt::Debug for Models {
             .debug_struct("Models")
             .field("embeddings", &self.embeddings.names())
             .field("rerankers", &self.rerankers.names())
+            .field("language_models", &self.language_models.names())
             .finish()
     }
 }
@@ -259,5 +280,9 @@ mod tests {
         models.embeddings.add("small", fake("org/small", 2)).unwrap();
         assert!(text(&models).contains("small"), "{}", text(&models));
         assert!(models.reranker(None).map(drop).unwrap_err().to_string().contains("rerank.model"));
+        let missing = models.language_model(None).map(drop).unwrap_err();
+        let Error::FailedPrecondition { reason, message } = &missing else { panic!("{missing:?}") };
+        assert_eq!(*reason, LLM_NOT_CONFIGURED);
+        assert!(message.contains("llm.address"), "{message}");
     }
 }

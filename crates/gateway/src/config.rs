@@ -4,6 +4,7 @@
 //! named models) stand in the file only.
 
 mod checks;
+mod language_model;
 mod models;
 mod program;
 mod settings;
@@ -21,6 +22,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 use toller_core::{Role, Tenant};
 
+pub use language_model::LlmConfig;
 pub use models::{
     Device, Dtype, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, NamedRerankerConfig, RerankConfig,
     RerankProvider,
@@ -44,6 +46,8 @@ pub struct Config {
     pub embedding: EmbeddingConfig,
     /// Rerankers.
     pub rerank: RerankConfig,
+    /// The language model.
+    pub llm: LlmConfig,
     /// Bounds on requests.
     pub limits: LimitsConfig,
     /// Who may call.
@@ -399,6 +403,12 @@ mod tests {
                 "[embedding]\nprovider = \"tei\"\naddress = \"http://tei:8080\"\ndimensions = 8",
                 &["embedding.dimensions is of use with embedding.provider = \"openai\" only", "toller.toml"],
             ),
+            in_file("[llm]\naddress = \"http://127.0.0.1:1/v1\"", &["llm.model must be given", "the service knows"]),
+            in_file("[llm]\nmodel = \"m\"", &["llm.model is of use with llm.address only", "toller.toml"]),
+            in_file(
+                "[llm]\naddress = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\ntimeout_ms = 0",
+                &["llm.timeout_ms must be 1 to 600000, got 0", "toller.toml"],
+            ),
             in_file("[rerank]\nprovider = \"tei\"", &["rerank.address must be given", "http://reranker:8080"]),
             in_file(
                 "[rerank]\naddress = \"http://reranker:8080\"",
@@ -517,7 +527,7 @@ mod tests {
         let reranker_alone = format!("{nothing}\n[rerank]\nmodel = \"a/b\"");
         assert!(load(&reranker_alone, &[]).is_ok());
         // Every setting that a gateway alone reads exists.
-        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 8);
+        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 13);
     }
 
     #[test]

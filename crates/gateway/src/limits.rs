@@ -1,7 +1,7 @@
 //! Bounds on requests and answers that the services share.
 
 use toller_core::filter::FilterLimits;
-use toller_core::{Error, Filter, Result};
+use toller_core::{ChatMessage, Error, Filter, Result};
 use toller_retrieval::PlanLimits;
 
 use crate::config::LimitsConfig;
@@ -52,6 +52,18 @@ impl Limits {
             text.len()
         );
         Err(Error::invalid(field(), description))
+    }
+
+    /// A conversation of at most `limits.max_text_bytes` bytes altogether; faults are in `history`.
+    pub(crate) fn check_history(&self, history: &[ChatMessage]) -> Result<()> {
+        let (most, bytes) = (self.0.max_text_bytes, history.iter().map(|message| message.content.len()).sum::<usize>());
+        if bytes <= most {
+            return Ok(());
+        }
+        let description = format!(
+            "must be at most {most} bytes long altogether (limits.max_text_bytes), got {bytes}; leave out old messages"
+        );
+        Err(Error::invalid("history", description))
     }
 
     /// Metadata of at most `limits.max_metadata_bytes` bytes, as encoded; faults are in `metadata`.

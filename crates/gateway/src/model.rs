@@ -7,12 +7,14 @@ use async_trait::async_trait;
 use toller_core::{Embeddings, Models, Reranker, Result};
 use toller_embedder::{EmbedderConfig, Engine, Model, Overrides, Repository, RerankModel, RerankOverrides, Source};
 use toller_providers::{
-    CachedEmbeddings, EmbeddingCache, OpenAiConfig, OpenAiEmbeddings, PoolConfig, ProviderError, Reachable, TeiConfig,
-    TeiEmbeddings, TeiReranker, WorkerPool,
+    CachedEmbeddings, ChatConfig, EmbeddingCache, OpenAiChat, OpenAiConfig, OpenAiEmbeddings, PoolConfig,
+    ProviderError, Reachable, TeiConfig, TeiEmbeddings, TeiReranker, WorkerPool,
 };
-use toller_telemetry::traced::{TracedEmbeddings, TracedReranker};
+use toller_telemetry::traced::{TracedEmbeddings, TracedLanguageModel, TracedReranker};
 
-use crate::config::{Config, Device, Dtype, EmbeddingConfig, EmbeddingProvider, NamedModelConfig, RerankProvider};
+use crate::config::{
+    Config, Device, Dtype, EmbeddingConfig, EmbeddingProvider, LlmConfig, NamedModelConfig, RerankProvider,
+};
 use crate::error::GatewayError;
 use crate::queue_report::QueuedTokens;
 use crate::watchdog::{Pulse, Watched};
@@ -132,6 +134,7 @@ pub(crate) async fn load(config: &Config) -> Result<LoadedModels, GatewayError> 
         loader.load_reranker(&format!("rerank.models[{index}]"), Some(&entry.name), spec).await?;
     }
     loader.take_rerankers_of_pool()?;
+    loader.add_language_model(&config.llm)?;
     Ok(loader.loaded)
 }
 
@@ -238,6 +241,20 @@ impl Loader {
         self.loaded.watched.push(Watched { pulse: Arc::new(Remote(Arc::new(pool.clone()))), whole_server: false });
         self.pool = Some(pool);
         Ok(())
+    }
+
+    /// Takes the language model, where there is one. It is not asked yet, and health does not follow it: without it all else goes on.
+    fn add_language_model(&mut self, llm: &LlmConfig) -> Result<(), GatewayError> {
+        let (Some(address), Some(model)) = (&llm.address, &llm.model) else { return Ok(()) };
+        let config = ChatConfig {
+            api_key: llm.api_key.clone(),
+            timeout: Duration::from_millis(llm.timeout_ms),
+            structured_output: llm.structured_output,
+            ..ChatConfig::new(address, model)
+        };
+        let chat = OpenAiChat::new(config).map_err(reached_by("llm.address"))?;
+        let traced = Arc::new(TracedLanguageModel::new(Arc::new(chat)));
+        self.loaded.models.language_models.add_default(model, traced).map_err(named("llm.model".to_owned()))
     }
 
     /// Takes the rerankers of the workers, after those of this process: one here is the default where there is one.

@@ -6,24 +6,31 @@
 //! Declarations are stored by name in [`stored::StoredRetrievers`].
 
 mod compression;
+mod decompose;
 mod ensemble;
 mod failure;
 mod fallback;
 pub mod fusion;
 mod hybrid;
+mod hyde;
 mod identity;
 mod keyword;
+mod language_model;
 mod legs;
 mod merger;
+mod multi_query;
 mod multi_vector;
 mod node;
 mod parent_document;
 mod parents;
 pub mod plan;
+mod query_fusion;
 mod query_memo;
+mod rephrase;
 mod router;
 pub mod run;
 pub mod selection;
+mod self_query;
 mod sentences;
 pub mod stored;
 mod time_weighted;

@@ -1,4 +1,4 @@
-//! The query's vectors: each text is embedded once by each model, however many nodes of a tree want it.
+//! The vectors of one run: each text is embedded once by each model in each role, however many nodes of a tree want it.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ pub(crate) struct QueryMemo {
 #[derive(Debug)]
 struct Entry {
     model: Fingerprint,
+    role: EmbeddingRole,
     text: String,
     vector: Arc<OnceCell<Vec<f32>>>,
 }
@@ -32,23 +33,38 @@ impl QueryMemo {
         model: &dyn Embeddings,
         text: &str,
     ) -> Result<Vec<f32>> {
-        let cell = self.cell(model.fingerprint(), text);
+        self.vector_as(context, model, EmbeddingRole::Query, text).await
+    }
+
+    /// The vector that `model` gives `text` in `role`.
+    ///
+    /// # Errors
+    /// As [`Self::vector`].
+    pub(crate) async fn vector_as(
+        &self,
+        context: &RequestContext,
+        model: &dyn Embeddings,
+        role: EmbeddingRole,
+        text: &str,
+    ) -> Result<Vec<f32>> {
+        let cell = self.cell(model.fingerprint(), role, text);
         let embed = || async {
-            let embeddings = model.embed(context, EmbeddingRole::Query, vec![text.to_owned()]).await?;
+            let embeddings = model.embed(context, role, vec![text.to_owned()]).await?;
             let [embedding] = <[_; 1]>::try_from(embeddings)
-                .map_err(|all| Error::Internal(format!("the model gave {} vectors for one query", all.len())))?;
+                .map_err(|all| Error::Internal(format!("the model gave {} vectors for one text", all.len())))?;
             Ok(embedding.vector)
         };
         cell.get_or_try_init(embed).await.cloned()
     }
 
-    fn cell(&self, model: &Fingerprint, text: &str) -> Arc<OnceCell<Vec<f32>>> {
+    fn cell(&self, model: &Fingerprint, role: EmbeddingRole, text: &str) -> Arc<OnceCell<Vec<f32>>> {
         let mut entries = self.entries.lock();
-        if let Some(entry) = entries.iter().find(|entry| entry.text == text && entry.model == *model) {
+        let is_wanted = |entry: &&Entry| entry.role == role && entry.text == text && entry.model == *model;
+        if let Some(entry) = entries.iter().find(is_wanted) {
             return Arc::clone(&entry.vector);
         }
         let vector = Arc::default();
-        entries.push(Entry { model: model.clone(), text: text.to_owned(), vector: Arc::clone(&vector) });
+        entries.push(Entry { model: model.clone(), role, text: text.to_owned(), vector: Arc::clone(&vector) });
         vector
     }
 }

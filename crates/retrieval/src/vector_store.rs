@@ -67,6 +67,18 @@ impl VectorStoreRetriever {
         }))
     }
 
+    /// The same search with `filter` besides its own, and with at most `limit` hits where that is less than its `k`.
+    pub(crate) fn narrowed(&self, filter: Option<Filter>, limit: Option<usize>) -> Self {
+        let filters: Vec<Filter> = self.filter.iter().cloned().chain(filter).collect();
+        let k = limit.map_or(self.k, |limit| limit.min(self.k));
+        let choice = match self.choice {
+            Choice::Similarity => Choice::Similarity,
+            Choice::Mmr(params) => Choice::Mmr(MmrParams { k, ..params }),
+        };
+        let filter = (!filters.is_empty()).then_some(Filter::And(filters));
+        Self { k, choice, filter, collection: self.collection.clone(), ..*self }
+    }
+
     /// The vector to search with; a text is embedded once in a run.
     pub(crate) async fn query_vector(&self, run: &Run, query: &Query) -> Result<Vector> {
         run.context.check("before the query was embedded")?;
@@ -74,7 +86,7 @@ impl VectorStoreRetriever {
             Query::Vector(_) => self.collection.query_vector(&run.context, query).await,
             Query::Text(text) => {
                 let model = self.collection.embeddings()?;
-                let vector = run.queries().vector(&run.context, model.as_ref(), text).await?;
+                let vector = run.search_vector(model.as_ref(), text).await?;
                 self.collection.embedded_query(vector)
             }
         }

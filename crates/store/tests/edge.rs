@@ -69,7 +69,11 @@ async fn close(store: EdgeStore) {
 }
 
 async fn create(store: &EdgeStore, collection: &str, dimension: u32, metric: Metric) {
-    store.vectors.create(&context(), &name(collection), VectorParams { dimension, metric, keyword: None }).await.unwrap();
+    store
+        .vectors
+        .create(&context(), &name(collection), VectorParams { dimension, metric, keyword: None })
+        .await
+        .unwrap();
 }
 
 async fn put(store: &EdgeStore, collection: &str, records: Vec<Record>) {

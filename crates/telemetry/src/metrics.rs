@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use toller_core::language_model::TokenUsage;
 use toller_core::{EmbeddingRole, Error as CoreError, Result as CoreResult};
 
 use crate::classes::error_class;
@@ -101,6 +102,15 @@ pub(crate) const CATALOGUE: &[Description] = &[
         "Pairs that were cut to the longest input of their model.",
     ),
     row(metric::RERANK_ERRORS, Kind::Counter, Unit::Count, "Calls of rerankers that failed."),
+    row(
+        metric::LLM_DURATION,
+        Kind::Histogram(SECONDS),
+        Unit::Seconds,
+        "Time of one question to a language model, with all its tries.",
+    ),
+    row(metric::LLM_INPUT_TOKENS, Kind::Counter, Unit::Count, "Tokens that language models read."),
+    row(metric::LLM_OUTPUT_TOKENS, Kind::Counter, Unit::Count, "Tokens that language models wrote."),
+    row(metric::LLM_ERRORS, Kind::Counter, Unit::Count, "Questions to language models that failed."),
     row(metric::EMBEDDING_CACHE_HITS, Kind::Counter, Unit::Count, "Texts whose embedding was in the cache."),
     row(metric::EMBEDDING_CACHE_MISSES, Kind::Counter, Unit::Count, "Texts whose embedding was not in the cache."),
     row(metric::EMBEDDING_CACHE_BYTES, Kind::Gauge, Unit::Bytes, "Bytes that the cache of embeddings holds."),
@@ -271,6 +281,47 @@ impl RerankMetrics {
             }
             Err(error) => counter!(
                 metric::RERANK_ERRORS,
+                label::PROVIDER => self.provider.clone(),
+                label::MODEL => self.model.clone(),
+                label::ERROR_TYPE => error_class(error),
+            )
+            .increment(1),
+        }
+    }
+}
+
+/// What one language model did.
+pub struct LanguageModelMetrics {
+    provider: String,
+    model: String,
+    duration: Histogram,
+    input_tokens: Counter,
+    output_tokens: Counter,
+}
+
+impl LanguageModelMetrics {
+    /// The handles for a configured provider and model.
+    pub fn new(provider: &str, model: &str) -> Self {
+        let labels = [(label::PROVIDER, provider.to_owned()), (label::MODEL, model.to_owned())];
+        Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            duration: histogram!(metric::LLM_DURATION, &labels),
+            input_tokens: counter!(metric::LLM_INPUT_TOKENS, &labels),
+            output_tokens: counter!(metric::LLM_OUTPUT_TOKENS, &labels),
+        }
+    }
+
+    /// Records one question.
+    pub fn record(&self, elapsed: Duration, result: CoreResult<TokenUsage, &CoreError>) {
+        self.duration.record(elapsed);
+        match result {
+            Ok(usage) => {
+                self.input_tokens.increment(usage.input.unwrap_or(0));
+                self.output_tokens.increment(usage.output.unwrap_or(0));
+            }
+            Err(error) => counter!(
+                metric::LLM_ERRORS,
                 label::PROVIDER => self.provider.clone(),
                 label::MODEL => self.model.clone(),
                 label::ERROR_TYPE => error_class(error),
@@ -780,6 +831,10 @@ mod tests {
             let rerank = RerankMetrics::new("candle", "pairs");
             rerank.record(3, Duration::from_millis(5), Ok(RerankUsage { tokens: Some(30), truncated: 2 }));
             rerank.record(1, Duration::from_millis(5), Err(&CoreError::Cancelled));
+            let language_model = LanguageModelMetrics::new("openai", "talker");
+            language_model.record(Duration::from_millis(5), Ok(TokenUsage { input: Some(70), output: Some(7) }));
+            language_model.record(Duration::from_millis(5), Ok(TokenUsage::default()));
+            language_model.record(Duration::from_millis(5), Err(&CoreError::Cancelled));
             let batches = BatchMetrics::new("tiny");
             batches.set_queued_tokens(EmbeddingRole::Query, 9);
             batches.record_wait(EmbeddingRole::Document, Duration::from_millis(1));
@@ -796,8 +851,13 @@ mod tests {
         });
         let text = handle.render();
         let model = "gen_ai_provider_name=\"candle\",gen_ai_request_model=\"tiny\"";
+        let talker = "gen_ai_provider_name=\"openai\",gen_ai_request_model=\"talker\"";
         let pairs = "gen_ai_provider_name=\"candle\",gen_ai_request_model=\"pairs\"";
         let expected = [
+            format!("toller_llm_duration_seconds_count{{{talker}}} 3"),
+            format!("toller_llm_input_tokens_total{{{talker}}} 70"),
+            format!("toller_llm_output_tokens_total{{{talker}}} 7"),
+            format!("toller_llm_errors_total{{{talker},error_type=\"CANCELLED\"}} 1"),
             format!("toller_rerank_documents_count{{{pairs}}} 2"),
             format!("toller_rerank_tokens_total{{{pairs}}} 30"),
             format!("toller_rerank_truncated_pairs_total{{{pairs}}} 2"),

@@ -20,16 +20,22 @@ pub mod values {
         OPERATION_EMBEDDINGS = "embeddings";
         /// [`super::GEN_AI_OPERATION_NAME`] of scoring pairs; the convention defines none.
         OPERATION_RERANK = "rerank";
+        /// [`super::GEN_AI_OPERATION_NAME`] of a question to a language model.
+        OPERATION_CHAT = "chat";
         /// [`super::OPENINFERENCE_SPAN_KIND`] of a retrieval.
         OPENINFERENCE_RETRIEVER = "RETRIEVER";
         /// [`super::OPENINFERENCE_SPAN_KIND`] of an embedding call.
         OPENINFERENCE_EMBEDDING = "EMBEDDING";
         /// [`super::OPENINFERENCE_SPAN_KIND`] of scoring pairs.
         OPENINFERENCE_RERANKER = "RERANKER";
+        /// [`super::OPENINFERENCE_SPAN_KIND`] of a question to a language model.
+        OPENINFERENCE_LLM = "LLM";
         /// [`super::LANGSMITH_SPAN_KIND`] of a retrieval.
         LANGSMITH_RETRIEVER = "retriever";
         /// [`super::LANGSMITH_SPAN_KIND`] of an embedding call; set since LangSmith does not map the plural `embeddings`.
         LANGSMITH_EMBEDDING = "embedding";
+        /// [`super::LANGSMITH_SPAN_KIND`] of a question to a language model.
+        LANGSMITH_LLM = "llm";
         /// [`super::RPC_SYSTEM_NAME`] of every call.
         RPC_SYSTEM_GRPC = "grpc";
         /// [`super::RPC_METHOD`] of a method that the server does not have.
@@ -103,7 +109,7 @@ names! {
 
 // OpenTelemetry, generative AI.
 names! {
-    /// `retrieval`, `embeddings` or `rerank`.
+    /// `retrieval`, `embeddings`, `rerank` or `chat`.
     GEN_AI_OPERATION_NAME = "gen_ai.operation.name";
     /// Who answers: the embedding provider, or for a retrieval the store's backend.
     GEN_AI_PROVIDER_NAME = "gen_ai.provider.name";
@@ -123,11 +129,13 @@ names! {
     GEN_AI_EMBEDDINGS_DIMENSION_COUNT = "gen_ai.embeddings.dimension.count";
     /// Tokens that the model read (int).
     GEN_AI_USAGE_INPUT_TOKENS = "gen_ai.usage.input_tokens";
+    /// Tokens that the model wrote (int).
+    GEN_AI_USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens";
 }
 
 // OpenInference.
 names! {
-    /// `RETRIEVER`, `EMBEDDING` or `RERANKER`.
+    /// `RETRIEVER`, `EMBEDDING`, `RERANKER` or `LLM`.
     OPENINFERENCE_SPAN_KIND = "openinference.span.kind";
     /// The query's text; content, opt-in.
     INPUT_VALUE = "input.value";
@@ -143,6 +151,12 @@ names! {
     RERANKER_QUERY = "reranker.query";
     /// Tokens that the model read (int).
     LLM_TOKEN_COUNT_PROMPT = "llm.token_count.prompt";
+    /// Tokens that the model wrote (int).
+    LLM_TOKEN_COUNT_COMPLETION = "llm.token_count.completion";
+    /// The language model.
+    LLM_MODEL_NAME = "llm.model_name";
+    /// What the model answered; content, opt-in.
+    OUTPUT_VALUE = "output.value";
     /// Hides query texts.
     ENV_HIDE_INPUTS = "OPENINFERENCE_HIDE_INPUTS";
     /// Hides the ids, texts and metadata of found documents.
@@ -170,7 +184,7 @@ pub fn embedding_item(index: usize, attribute: &str) -> String {
 
 // LangSmith.
 names! {
-    /// `retriever` or `embedding`.
+    /// `retriever`, `embedding` or `llm`.
     LANGSMITH_SPAN_KIND = "langsmith.span.kind";
     /// Tags, separated by commas.
     LANGSMITH_SPAN_TAGS = "langsmith.span.tags";
@@ -263,6 +277,14 @@ pub mod metric {
         RERANK_TRUNCATED = "toller_rerank_truncated_pairs_total";
         /// Counter: calls of a reranker that failed, by class of error.
         RERANK_ERRORS = "toller_rerank_errors_total";
+        /// Counter: tokens that a language model read.
+        LLM_INPUT_TOKENS = "toller_llm_input_tokens_total";
+        /// Counter: tokens that a language model wrote.
+        LLM_OUTPUT_TOKENS = "toller_llm_output_tokens_total";
+        /// Histogram, seconds: one question to a language model.
+        LLM_DURATION = "toller_llm_duration_seconds";
+        /// Counter: questions to a language model that failed, by class of error.
+        LLM_ERRORS = "toller_llm_errors_total";
         /// Counter: texts whose embedding was in the cache, by role.
         EMBEDDING_CACHE_HITS = "toller_embedding_cache_hits_total";
         /// Counter: texts whose embedding was not in the cache, by role.

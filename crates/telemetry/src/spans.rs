@@ -29,7 +29,8 @@ use opentelemetry::trace::{Status, TraceContextExt};
 use opentelemetry::{Array, StringValue, Value};
 use serde_json::json;
 use toller_core::embeddings::Embedding;
-use toller_core::{EmbeddingRole, Error, RerankScore, ScoredDocument};
+use toller_core::language_model::{Completion, TokenUsage};
+use toller_core::{ChatMessage, EmbeddingRole, Error, RerankScore, ScoredDocument};
 use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -336,6 +337,53 @@ pub fn record_rerank(span: &Span, usage: RerankUsage) {
         span.record(names::GEN_AI_USAGE_INPUT_TOKENS, i64::try_from(tokens).unwrap_or(i64::MAX));
     }
     span.record(names::TOLLER_RERANK_TRUNCATED, i64::try_from(usage.truncated).unwrap_or(i64::MAX));
+}
+
+/// The span of one question to a language model, exported as `chat {model}`.
+pub fn chat(provider: &str, model: &str) -> Span {
+    tracing::info_span!(
+        "chat",
+        { names::OTEL_NAME } = format_args!("chat {model}"),
+        { names::OTEL_KIND } = "client",
+        { names::GEN_AI_OPERATION_NAME } = values::OPERATION_CHAT,
+        { names::GEN_AI_PROVIDER_NAME } = provider,
+        { names::GEN_AI_REQUEST_MODEL } = model,
+        { names::GEN_AI_USAGE_INPUT_TOKENS } = Empty,
+        { names::GEN_AI_USAGE_OUTPUT_TOKENS } = Empty,
+        { names::OPENINFERENCE_SPAN_KIND } = values::OPENINFERENCE_LLM,
+        { names::LLM_MODEL_NAME } = model,
+        { names::LLM_TOKEN_COUNT_PROMPT } = Empty,
+        { names::LLM_TOKEN_COUNT_COMPLETION } = Empty,
+        { names::LANGSMITH_SPAN_KIND } = values::LANGSMITH_LLM,
+        { names::ERROR_TYPE } = Empty,
+    )
+}
+
+/// Adds the last message, which is the question, to a [`chat`] span, where content is recorded.
+pub fn record_question(span: &Span, messages: &[ChatMessage]) {
+    let policy = ContentPolicy::current();
+    if let Some(last) = messages.last().filter(|_| policy.record && is_recording(span)) {
+        span.set_attribute(names::INPUT_VALUE, shown(&last.content, policy.hide_inputs).into_owned());
+        span.set_attribute(names::INPUT_MIME_TYPE, values::MIME_TEXT);
+    }
+}
+
+/// Adds the usage to a [`chat`] span; the answer too, where content is recorded.
+pub fn record_answer(span: &Span, answer: &Completion) {
+    let TokenUsage { input, output } = answer.usage;
+    let tokens = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    if let Some(input) = input.map(tokens) {
+        span.record(names::GEN_AI_USAGE_INPUT_TOKENS, input);
+        span.record(names::LLM_TOKEN_COUNT_PROMPT, input);
+    }
+    if let Some(output) = output.map(tokens) {
+        span.record(names::GEN_AI_USAGE_OUTPUT_TOKENS, output);
+        span.record(names::LLM_TOKEN_COUNT_COMPLETION, output);
+    }
+    let policy = ContentPolicy::current();
+    if policy.record && is_recording(span) {
+        span.set_attribute(names::OUTPUT_VALUE, shown(&answer.text, policy.hide_outputs).into_owned());
+    }
 }
 
 /// The span of one forward pass, which serves the texts of many requests: a trace of its own, which each request's

@@ -1,4 +1,4 @@
-//! Decorators that give any `Embeddings`, any `Reranker` and any `VectorStore` their spans and metrics.
+//! Decorators that give any `Embeddings`, any `Reranker`, any `LanguageModel` and any `VectorStore` their spans and metrics.
 //!
 //! Each call costs one span and a few numbers, whatever the number of texts or rows. Under a retriever's span they nest as
 //! retrieval → embeddings, retrieval → search, retrieval → keyword_search, retrieval → mmr.
@@ -9,16 +9,17 @@ use std::time::Instant;
 use async_trait::async_trait;
 use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
+use toller_core::language_model::{Completion, CompletionOptions};
 use toller_core::vector_store::{
     MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
 };
 use toller_core::{
-    CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch, Record,
-    RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorStore,
+    ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
+    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorStore,
 };
 use tracing::{Instrument, Span};
 
-use crate::metrics::{EmbeddingMetrics, RerankMetrics, StoreMetrics, StoreOperation};
+use crate::metrics::{EmbeddingMetrics, LanguageModelMetrics, RerankMetrics, StoreMetrics, StoreOperation};
 use crate::spans::{self, EmbeddingUsage, EmbeddingsSpan, RerankUsage};
 
 /// Embeddings with a span and metrics around each call.
@@ -117,6 +118,49 @@ impl Reranker for TracedReranker {
             }
         };
         self.metrics.record(count, started.elapsed(), usage);
+        result
+    }
+}
+
+/// A language model with a span and metrics around each question.
+pub struct TracedLanguageModel {
+    inner: Arc<dyn LanguageModel>,
+    metrics: LanguageModelMetrics,
+}
+
+impl TracedLanguageModel {
+    /// Decorates `inner`.
+    pub fn new(inner: Arc<dyn LanguageModel>) -> Self {
+        let metrics = LanguageModelMetrics::new(inner.provider(), inner.model());
+        Self { inner, metrics }
+    }
+}
+
+#[async_trait]
+impl LanguageModel for TracedLanguageModel {
+    fn provider(&self) -> &str {
+        self.inner.provider()
+    }
+
+    fn model(&self) -> &str {
+        self.inner.model()
+    }
+
+    async fn complete(
+        &self,
+        context: &RequestContext,
+        messages: &[ChatMessage],
+        options: &CompletionOptions,
+    ) -> Result<Completion> {
+        let span = spans::chat(self.inner.provider(), self.inner.model());
+        spans::record_question(&span, messages);
+        let started = Instant::now();
+        let result = self.inner.complete(context, messages, options).instrument(span.clone()).await;
+        match &result {
+            Ok(answer) => spans::record_answer(&span, answer),
+            Err(error) => spans::record_error(&span, error),
+        }
+        self.metrics.record(started.elapsed(), result.as_ref().map(|answer| answer.usage));
         result
     }
 }

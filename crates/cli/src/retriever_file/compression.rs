@@ -31,6 +31,12 @@ struct Compressor {
     long_context_reorder: Option<LongContextReorder>,
     #[serde(skip_serializing_if = "Option::is_none")]
     extract: Option<Extract>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm_extract: Option<Ask>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm_filter: Option<Ask>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm_rerank: Option<LlmRerank>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,6 +83,26 @@ struct Extract {
     model: Option<String>,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ask {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LlmRerank {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_n: Option<u32>,
+}
+
 impl ContextualCompression {
     pub(super) fn into_message(self) -> Result<v1::ContextualCompressionRetriever, Error> {
         Ok(v1::ContextualCompressionRetriever {
@@ -108,6 +134,10 @@ impl Compressor {
             self.extract.map(|Extract { threshold, max_sentences, model }| {
                 Ok(Kind::Extract(v1::Extract { threshold, max_sentences, model }))
             }),
+            self.llm_extract.map(|Ask { model, prompt }| Ok(Kind::LlmExtract(v1::LlmExtract { model, prompt }))),
+            self.llm_filter.map(|Ask { model, prompt }| Ok(Kind::LlmFilter(v1::LlmFilter { model, prompt }))),
+            self.llm_rerank
+                .map(|LlmRerank { model, prompt, top_n }| Ok(Kind::LlmRerank(v1::LlmRerank { model, prompt, top_n }))),
         ];
         Ok(v1::Compressor {
             on_error: self.on_error.map_or(0, i32::from),
@@ -123,6 +153,9 @@ impl Compressor {
             rerank: None,
             long_context_reorder: None,
             extract: None,
+            llm_extract: None,
+            llm_filter: None,
+            llm_rerank: None,
         };
         match message.kind {
             None => {}
@@ -136,6 +169,15 @@ impl Compressor {
             Some(Kind::LongContextReorder(_)) => compressor.long_context_reorder = Some(LongContextReorder {}),
             Some(Kind::Extract(v1::Extract { threshold, max_sentences, model })) => {
                 compressor.extract = Some(Extract { threshold, max_sentences, model });
+            }
+            Some(Kind::LlmExtract(v1::LlmExtract { model, prompt })) => {
+                compressor.llm_extract = Some(Ask { model, prompt });
+            }
+            Some(Kind::LlmFilter(v1::LlmFilter { model, prompt })) => {
+                compressor.llm_filter = Some(Ask { model, prompt });
+            }
+            Some(Kind::LlmRerank(v1::LlmRerank { model, prompt, top_n })) => {
+                compressor.llm_rerank = Some(LlmRerank { model, prompt, top_n });
             }
         }
         compressor

@@ -11,6 +11,7 @@
 //!
 //! Each family of retrievers is a file. An unknown key is an error with its path.
 
+mod asking;
 mod compression;
 mod duration;
 mod fusion;
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use toller_api::v1;
 use toller_api::v1::retriever::Kind;
 
+use self::asking::{Decompose, Hyde, MultiQuery, Rephrase, SelfQuery};
 use self::compression::ContextualCompression;
 use self::duration::Timeout;
 use self::fusion::{Ensemble, Merger};
@@ -76,6 +78,16 @@ pub(crate) struct RetrieverFile {
     keyword: Option<Keyword>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hybrid: Option<Hybrid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multi_query: Option<Box<MultiQuery>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hyde: Option<Box<Hyde>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rephrase: Option<Box<Rephrase>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decompose: Option<Box<Decompose>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    self_query: Option<SelfQuery>,
 }
 
 /// Reads JSON, which begins with a brace, or else YAML. Faults have the path of the field and the place in the text.
@@ -131,6 +143,11 @@ impl RetrieverFile {
             self.time_weighted.map(|spec| spec.into_message().map(Box::new).map(Kind::TimeWeighted)),
             self.keyword.map(|spec| Ok(Kind::Keyword(spec.into_message()))),
             self.hybrid.map(|spec| Ok(Kind::Hybrid(spec.into_message()))),
+            self.multi_query.map(|spec| spec.into_message().map(Box::new).map(Kind::MultiQuery)),
+            self.hyde.map(|spec| spec.into_message().map(Box::new).map(Kind::Hyde)),
+            self.rephrase.map(|spec| spec.into_message().map(Box::new).map(Kind::Rephrase)),
+            self.decompose.map(|spec| spec.into_message().map(Box::new).map(Kind::Decompose)),
+            self.self_query.map(|spec| Ok(Kind::SelfQuery(spec.into_message()))),
         ];
         Ok(v1::Retriever {
             name: self.name,
@@ -163,6 +180,11 @@ impl RetrieverFile {
             time_weighted: None,
             keyword: None,
             hybrid: None,
+            multi_query: None,
+            hyde: None,
+            rephrase: None,
+            decompose: None,
+            self_query: None,
         };
         match message.kind {
             None => {}
@@ -180,6 +202,11 @@ impl RetrieverFile {
             Some(Kind::TimeWeighted(spec)) => file.time_weighted = Some(Box::new(TimeWeighted::from_message(*spec)?)),
             Some(Kind::Keyword(spec)) => file.keyword = Some(Keyword::from_message(spec)?),
             Some(Kind::Hybrid(spec)) => file.hybrid = Some(Hybrid::from_message(spec)?),
+            Some(Kind::MultiQuery(spec)) => file.multi_query = Some(Box::new(MultiQuery::from_message(*spec)?)),
+            Some(Kind::Hyde(spec)) => file.hyde = Some(Box::new(Hyde::from_message(*spec)?)),
+            Some(Kind::Rephrase(spec)) => file.rephrase = Some(Box::new(Rephrase::from_message(*spec)?)),
+            Some(Kind::Decompose(spec)) => file.decompose = Some(Box::new(Decompose::from_message(*spec)?)),
+            Some(Kind::SelfQuery(spec)) => file.self_query = Some(SelfQuery::from_message(spec)?),
         }
         Ok(file)
     }
@@ -221,6 +248,16 @@ impl RetrieverFile {
             ("keyword", spec.collection.clone())
         } else if let Some(spec) = &self.hybrid {
             ("hybrid", spec.collection.clone())
+        } else if let Some(spec) = &self.multi_query {
+            ("multi_query", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.hyde {
+            ("hyde", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.rephrase {
+            ("rephrase", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.decompose {
+            ("decompose", spec.retriever.summary().1)
+        } else if let Some(spec) = &self.self_query {
+            ("self_query", spec.search.collection.clone())
         } else {
             ("-", "-".to_owned())
         }
@@ -302,7 +339,14 @@ mod tests {
                 "default_retriever":{"ref":"c"}}},
             {"time_weighted":{"retriever":{"ref":"b"},"decay_rate":0.0,"timestamp_field":"at","k":1,"other_score_keys":["s"]}},
             {"keyword":{"collection":"a","k":3,"filter":{"lang":"en"},"with_vectors":true}},
-            {"hybrid":{"collection":"a","k":3,"leg_k":9,"vector_weight":0.0,"keyword_weight":2.0,"fusion":"min_max","filter":{"lang":"en"}}}
+            {"hybrid":{"collection":"a","k":3,"leg_k":9,"vector_weight":0.0,"keyword_weight":2.0,"fusion":"min_max","filter":{"lang":"en"}}},
+            {"multi_query":{"retriever":{"ref":"b"},"include_original":false,"queries":["x"],"k":2}},
+            {"decompose":{"retriever":{"rephrase":{"retriever":{"ref":"b"}}},"model":"m","max_queries":0,"include_original":true}},
+            {"hyde":{"retriever":{"ref":"b"},"prompt":"{query}","include_query":true}},
+            {"contextual_compression":{"retriever":{"ref":"b"},"compressors":[
+                {"llm_extract":{"model":"m"}},{"llm_filter":{"prompt":"p"}},{"on_error":"skip","llm_rerank":{"top_n":0}}]}},
+            {"self_query":{"search":{"collection":"a"},"fields":[{"name":"year","type":"integer","description":"d"},
+                {"name":"tags","type":"string_list"}],"contents":"films","on_invalid":"ignore"}}
             ],"min_hits":2,"min_relevance":0.0}}"#;
         let file: RetrieverFile = parse(tree).unwrap();
         let back = RetrieverFile::from_message(file.clone().into_message().unwrap()).unwrap();
@@ -310,7 +354,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&back).unwrap(), plain);
         // JSON is YAML; after a line that is none it is read as such.
         assert_eq!(parse::<RetrieverFile>(&format!("# a comment\n{tree}")).unwrap(), file);
-        assert_eq!(back.summary(), ("fallback", "9 retrievers".to_owned()));
+        assert_eq!(back.summary(), ("fallback", "14 retrievers".to_owned()));
     }
 
     #[test]

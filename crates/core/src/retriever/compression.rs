@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{OnError, RetrieverSpec};
+use super::{AskSpec, OnError, RetrieverSpec};
 
 /// Default bound of an embeddings filter without threshold, as in LangChain.
 pub const DEFAULT_FILTER_K: u32 = 20;
@@ -45,6 +45,12 @@ pub enum CompressorKind {
     LongContextReorder,
     /// Keeps the sentences near the query.
     Extract(ExtractSpec),
+    /// Keeps the sentences that a language model chooses.
+    LlmExtract(AskSpec),
+    /// Keeps the hits that a language model calls relevant.
+    LlmFilter(AskSpec),
+    /// Has a language model put the hits in order.
+    LlmRerank(LlmRerankSpec),
 }
 
 impl CompressorKind {
@@ -56,6 +62,9 @@ impl CompressorKind {
             Self::Rerank(_) => "rerank",
             Self::LongContextReorder => "long_context_reorder",
             Self::Extract(_) => "extract",
+            Self::LlmExtract(_) => "llm_extract",
+            Self::LlmFilter(_) => "llm_filter",
+            Self::LlmRerank(_) => "llm_rerank",
         }
     }
 }
@@ -98,4 +107,13 @@ pub struct ExtractSpec {
     pub max_sentences: Option<u32>,
     /// Embedding model; none for the default one.
     pub model: Option<String>,
+}
+
+/// Has a language model put the hits in order (LangChain's `LLMListwiseRerank`).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LlmRerankSpec {
+    /// Whom to ask.
+    pub ask: AskSpec,
+    /// Most hits, at least 1; default [`DEFAULT_TOP_N`].
+    pub top_n: Option<u32>,
 }

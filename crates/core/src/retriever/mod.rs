@@ -3,6 +3,7 @@
 //! What a retriever does is declared as plain data ([`RetrieverSpec`]), one file for each family; numbers that are none take
 //! their defaults, which are LangChain's.
 
+mod asking;
 mod compression;
 mod fusion;
 mod keyword;
@@ -22,9 +23,13 @@ use crate::error::Result;
 use crate::name::name_type;
 use crate::score::ScoredDocument;
 
+pub use asking::{
+    AskSpec, DEFAULT_MAX_QUERIES, DecomposeSpec, FieldKind, FieldSpec, HydeSpec, MOST_QUERIES, MultiQuerySpec,
+    OnInvalid, RephraseSpec, SelfQuerySpec,
+};
 pub use compression::{
     CompressionSpec, CompressorKind, CompressorSpec, DEFAULT_FILTER_K, DEFAULT_MAX_SENTENCES, DEFAULT_REDUNDANCY,
-    DEFAULT_TOP_N, EmbeddingsFilterSpec, ExtractSpec, RedundantFilterSpec, RerankSpec,
+    DEFAULT_TOP_N, EmbeddingsFilterSpec, ExtractSpec, LlmRerankSpec, RedundantFilterSpec, RerankSpec,
 };
 pub use fusion::{DEFAULT_RRF_C, EnsembleSpec, Fusion, MergerSpec};
 pub use keyword::{DEFAULT_LEG_K, HybridRetrieverSpec, KeywordRetrieverSpec};
@@ -131,6 +136,16 @@ pub enum RetrieverKind {
     Keyword(KeywordRetrieverSpec),
     /// Searches one collection by vector and by keywords.
     Hybrid(HybridRetrieverSpec),
+    /// Retrieves for several wordings of the query.
+    MultiQuery(MultiQuerySpec),
+    /// Searches with the vector of a made-up answer.
+    Hyde(HydeSpec),
+    /// Makes a query that needs no conversation before it.
+    Rephrase(RephraseSpec),
+    /// Retrieves for the parts of a question.
+    Decompose(DecomposeSpec),
+    /// Has a model write the query's conditions as a filter.
+    SelfQuery(SelfQuerySpec),
 }
 
 impl RetrieverKind {
@@ -149,6 +164,11 @@ impl RetrieverKind {
             Self::TimeWeighted(_) => "time_weighted",
             Self::Keyword(_) => "keyword",
             Self::Hybrid(_) => "hybrid",
+            Self::MultiQuery(_) => "multi_query",
+            Self::Hyde(_) => "hyde",
+            Self::Rephrase(_) => "rephrase",
+            Self::Decompose(_) => "decompose",
+            Self::SelfQuery(_) => "self_query",
         }
     }
 
@@ -156,12 +176,19 @@ impl RetrieverKind {
     pub fn children_mut(&mut self) -> Vec<(String, &mut RetrieverSpec)> {
         let kind = self.as_str();
         match self {
-            Self::VectorStore(_) | Self::Ref(_) | Self::ParentDocument(_) | Self::Keyword(_) | Self::Hybrid(_) => {
-                Vec::new()
-            }
+            Self::VectorStore(_)
+            | Self::Ref(_)
+            | Self::ParentDocument(_)
+            | Self::Keyword(_)
+            | Self::Hybrid(_)
+            | Self::SelfQuery(_) => Vec::new(),
             Self::MultiVector(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
             Self::ContextualCompression(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
             Self::TimeWeighted(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
+            Self::MultiQuery(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
+            Self::Hyde(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
+            Self::Rephrase(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
+            Self::Decompose(spec) => vec![(format!("{kind}.retriever"), &mut *spec.retriever)],
             Self::Merger(spec) => listed(kind, &mut spec.retrievers),
             Self::Ensemble(spec) => listed(kind, &mut spec.retrievers),
             Self::Fallback(spec) => listed(kind, &mut spec.retrievers),

@@ -66,6 +66,7 @@ pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) ->
     check_limits(&config.limits, origins)?;
     check_embedding(&config.embedding, origins)?;
     check_rerank(&config.rerank, origins)?;
+    config.llm.check(origins)?;
     let has_local_model = config.embedding.has_local_model() || config.rerank.has_local_model();
     if has_local_model {
         check_engine(&config.embedding, origins)?;

@@ -11,11 +11,17 @@ pub enum Program {
     Embedder,
 }
 
-/// Settings that only a gateway reads: of data, and of requests that have documents and filters.
-const GATEWAY_ONLY: [&str; 8] = [
+/// Settings that only a gateway reads: of data, of the language model that retrievers ask, and of requests that have documents and
+/// filters.
+const GATEWAY_ONLY: [&str; 13] = [
     "data.dir",
     "store.backend",
     "store.durability",
+    "llm.address",
+    "llm.model",
+    "llm.api_key",
+    "llm.timeout_ms",
+    "llm.structured_output",
     "limits.max_metadata_bytes",
     "limits.max_k",
     "limits.max_queries",

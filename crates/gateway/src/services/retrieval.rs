@@ -41,11 +41,18 @@ impl RetrievalService {
     }
 
     /// What a request says about its run besides the query.
-    fn options(&self, metadata: BTreeMap<String, v1::Value>, with_trace: Option<bool>) -> Result<RunOptions> {
+    fn options(
+        &self,
+        metadata: BTreeMap<String, v1::Value>,
+        history: Vec<v1::ChatMessage>,
+        with_trace: Option<bool>,
+    ) -> Result<RunOptions> {
+        let history = convert::history_from_messages(history)?;
+        self.limits.check_history(&history)?;
         let encoded_bytes = metadata.iter().map(|(key, value)| key.len() + prost::Message::encoded_len(value)).sum();
         self.limits.check_metadata(encoded_bytes)?;
         let metadata = convert::metadata_from_message(metadata)?;
-        Ok(RunOptions { metadata, with_trace: with_trace.unwrap_or(false), now: None })
+        Ok(RunOptions { metadata, history, with_trace: with_trace.unwrap_or(false), now: None })
     }
 
     fn answer(&self, field: &str, answer: &Answer, encoding: Encoding) -> Result<v1::RetrieveResponse> {
@@ -89,7 +96,7 @@ impl RetrievalRpc for RetrievalService {
         answer(request, Role::Reader, async |context, message| {
             let encoding = convert::encoding_from_message(message.encoding);
             let query = self.query(message.query);
-            let options = self.options(message.metadata, message.with_trace);
+            let options = self.options(message.metadata, message.history, message.with_trace);
             let retriever = self.retriever(&context, message.retriever).await;
             let ((query, retriever), (encoding, options)) = both(both(query, retriever), both(encoding, options))?;
             let answer = retriever.run(&context, &query, options).await?;
@@ -109,7 +116,7 @@ impl RetrievalRpc for RetrievalService {
             let queries = queries
                 .map(|(index, query)| self.query(Some(query)).map_err(|error| in_queries(error, index)))
                 .collect::<Result<Vec<_>>>();
-            let options = self.options(message.metadata, message.with_trace);
+            let options = self.options(message.metadata, message.history, message.with_trace);
             let retriever = self.retriever(&context, message.retriever).await;
             let ((queries, retriever), (encoding, options)) = both(both(queries, retriever), both(encoding, options))?;
             let running = queries.into_iter().enumerate().map(|(index, query)| {

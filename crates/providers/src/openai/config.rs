@@ -71,33 +71,49 @@ impl OpenAiConfig {
 
     /// The URL of one of the service's paths.
     pub(super) fn url(&self, path: &str) -> Result<Uri, ProviderError> {
-        let fault = |fault: String| ProviderError::Url {
-            url: self.base_url.clone(),
-            service: SERVICE,
-            fault,
-            example: "https://api.openai.com/v1",
-        };
-        let base: Uri = self.base_url.parse().map_err(|wrong| fault(format!("is no URL ({wrong})")))?;
-        if !matches!(base.scheme_str(), Some("http" | "https")) {
-            return Err(fault("must begin with http:// or https://".to_owned()));
-        }
-        if base.authority().is_none_or(|authority| authority.as_str().contains('@')) {
-            return Err(fault("must name a host, and no user: the API key is a setting of its own".to_owned()));
-        }
-        if base.query().is_some() {
-            return Err(fault("must not have a query".to_owned()));
-        }
-        let url = format!("{}/{path}", self.base_url.trim_end_matches('/'));
-        url.parse().map_err(|wrong| fault(format!("is no URL ({wrong})")))
+        url(&self.base_url, path)
     }
 
     pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, ProviderError> {
-        let Some(key) = &self.api_key else { return Ok(None) };
-        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-            .map_err(|_| ProviderError::ApiKey { address: self.base_url.clone() })?;
-        value.set_sensitive(true);
-        Ok(Some(value))
+        authorization(&self.base_url, self.api_key.as_deref())
     }
+}
+
+/// The URL of one of the paths of the service at `base_url`.
+///
+/// # Errors
+/// Says what is wrong with `base_url`.
+pub(super) fn url(base_url: &str, path: &str) -> Result<Uri, ProviderError> {
+    let fault = |fault: String| ProviderError::Url {
+        url: base_url.to_owned(),
+        service: SERVICE,
+        fault,
+        example: "https://api.openai.com/v1",
+    };
+    let base: Uri = base_url.parse().map_err(|wrong| fault(format!("is no URL ({wrong})")))?;
+    if !matches!(base.scheme_str(), Some("http" | "https")) {
+        return Err(fault("must begin with http:// or https://".to_owned()));
+    }
+    if base.authority().is_none_or(|authority| authority.as_str().contains('@')) {
+        return Err(fault("must name a host, and no user: the API key is a setting of its own".to_owned()));
+    }
+    if base.query().is_some() {
+        return Err(fault("must not have a query".to_owned()));
+    }
+    let url = format!("{}/{path}", base_url.trim_end_matches('/'));
+    url.parse().map_err(|wrong| fault(format!("is no URL ({wrong})")))
+}
+
+/// The header that carries `api_key` to the service at `base_url`; none without a key.
+///
+/// # Errors
+/// When a header cannot carry it.
+pub(super) fn authorization(base_url: &str, api_key: Option<&str>) -> Result<Option<HeaderValue>, ProviderError> {
+    let Some(key) = api_key else { return Ok(None) };
+    let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+        .map_err(|_| ProviderError::ApiKey { address: base_url.to_owned() })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
 }
 
 impl fmt::Debug for OpenAiConfig {
@@ -108,7 +124,7 @@ impl fmt::Debug for OpenAiConfig {
     }
 }
 
-fn in_range<T: PartialOrd + fmt::Display>(
+pub(super) fn in_range<T: PartialOrd + fmt::Display>(
     field: &'static str,
     value: T,
     range: &RangeInclusive<T>,

@@ -20,7 +20,7 @@ const TRY_TIMEOUT: Duration = Duration::from_secs(120);
 /// Idle connections are closed before most proxies close them.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Largest body of an answer: enough for 2048 vectors of 3072 dimensions as JSON numbers.
+/// Largest body of an answer, for callers without a bound of their own: enough for 2048 vectors of 3072 dimensions as JSON numbers.
 const MAX_BODY_BYTES: usize = 128 * 1024 * 1024;
 
 /// Longest time that a service may ask to wait.
@@ -29,6 +29,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 pub(super) struct HttpClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     authorization: Option<HeaderValue>,
+    max_body_bytes: usize,
 }
 
 /// An answer, whatever its status.
@@ -56,7 +57,12 @@ impl HttpClient {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
             .build(connector);
-        Ok(Self { client, authorization })
+        Ok(Self { client, authorization, max_body_bytes: MAX_BODY_BYTES })
+    }
+
+    /// The same client, which takes answers of at most `max_body_bytes`.
+    pub(super) fn with_max_body(self, max_body_bytes: usize) -> Self {
+        Self { max_body_bytes, ..self }
     }
 
     pub(super) async fn get(&self, uri: Uri) -> Result<Answer, String> {
@@ -85,7 +91,7 @@ impl HttpClient {
             let answer = self.client.request(request).await.map_err(|fault| root_cause(&fault))?;
             let (head, body) = answer.into_parts();
             let body =
-                Limited::new(body, MAX_BODY_BYTES).collect().await.map_err(|fault| root_cause(fault.as_ref()))?;
+                Limited::new(body, self.max_body_bytes).collect().await.map_err(|fault| root_cause(fault.as_ref()))?;
             Ok(Answer { status: head.status, retry_after: retry_after(&head.headers), body: body.to_bytes() })
         };
         match tokio::time::timeout(TRY_TIMEOUT, exchange).await {

@@ -1,12 +1,18 @@
-//! Services that speak OpenAI's `POST /v1/embeddings`, such as OpenAI itself, vLLM, Ollama and llama.cpp.
+//! Services that speak OpenAI's `POST /v1/embeddings` and `POST /v1/chat/completions`, such as OpenAI itself, vLLM, Ollama and
+//! llama.cpp.
 //!
 //! `wire` reads and writes the messages, `http` carries them, and [`OpenAiEmbeddings`] cuts batches, retries, and says what an
-//! error means. The service's answers are not trusted: counts, indices, dimensions and numbers are checked.
+//! error means; `chat` asks language models over the same transport. The service's answers are not trusted: counts, indices,
+//! dimensions and numbers are checked.
 
+mod chat;
+mod chat_wire;
 mod config;
 mod http;
 mod wire;
 
+#[cfg(test)]
+mod chat_tests;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +26,7 @@ use parking_lot::Mutex;
 use toller_core::embeddings::Embedding;
 use toller_core::{EmbeddingRole, Embeddings, Error, Fingerprint, RequestContext, Result};
 
+pub use chat::{ChatConfig, OpenAiChat};
 pub use config::OpenAiConfig;
 pub use wire::EncodingFormat;
 

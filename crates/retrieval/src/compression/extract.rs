@@ -59,7 +59,7 @@ impl Compressor for Extract {
 }
 
 /// The hit with the sentences at `kept` alone, ascending; none without any.
-fn extract(hit: &ScoredDocument, sentences: &[Sentence<'_>], kept: &[usize]) -> Option<ScoredDocument> {
+pub(super) fn extract(hit: &ScoredDocument, sentences: &[Sentence<'_>], kept: &[usize]) -> Option<ScoredDocument> {
     let text = &hit.document.page_content;
     let mut content = String::new();
     let mut extracts: Vec<TextSpan> = Vec::new();

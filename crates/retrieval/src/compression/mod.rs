@@ -4,7 +4,11 @@
 
 mod embeddings_filter;
 mod extract;
+mod llm_extract;
+mod llm_filter;
+mod llm_rerank;
 mod long_context_reorder;
+mod per_hit;
 mod redundant_filter;
 mod rerank;
 
@@ -17,6 +21,9 @@ use toller_core::{EmbeddingRole, Embeddings, Error, Query, Result, ScoredDocumen
 
 use self::embeddings_filter::EmbeddingsFilter;
 use self::extract::Extract;
+use self::llm_extract::LlmExtract;
+use self::llm_filter::LlmFilter;
+use self::llm_rerank::LlmRerank;
 use self::long_context_reorder::LongContextReorder;
 use self::redundant_filter::RedundantFilter;
 use self::rerank::Rerank;
@@ -84,6 +91,9 @@ impl Stage {
             CompressorKind::Rerank(spec) => boxed(Rerank::bind(binder, &inner, spec)),
             CompressorKind::LongContextReorder => Ok(Box::new(LongContextReorder)),
             CompressorKind::Extract(spec) => boxed(Extract::bind(binder, &inner, spec)),
+            CompressorKind::LlmExtract(spec) => boxed(LlmExtract::bind(binder, &inner, spec)),
+            CompressorKind::LlmFilter(spec) => boxed(LlmFilter::bind(binder, &inner, spec)),
+            CompressorKind::LlmRerank(spec) => boxed(LlmRerank::bind(binder, &inner, spec)),
         };
         let compressor = match (compressor, spec.on_error) {
             (compressor @ Ok(_), _) | (compressor @ Err(_), OnError::Skip) => compressor,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use toller_core::error::join_path;
-use toller_core::filter::KeyPath;
+use toller_core::filter::{FilterLimits, KeyPath};
 use toller_core::keyword::keyword_not_indexed;
 use toller_core::retriever::{RetrieverKind, RetrieverSpec};
 use toller_core::{CollectionName, DocumentStore, Filter, Models, RequestContext, Result};
@@ -16,17 +16,22 @@ use toller_store::CollectionHandle;
 use super::Planner;
 use super::faults::Faults;
 use crate::compression::ContextualCompression;
+use crate::decompose::Decompose;
 use crate::ensemble::Ensemble;
 use crate::fallback::Fallback;
 use crate::hybrid::HybridRetriever;
+use crate::hyde::Hyde;
 use crate::identity::Identity;
 use crate::keyword::KeywordRetriever;
 use crate::merger::Merger;
+use crate::multi_query::MultiQuery;
 use crate::multi_vector::MultiVector;
 use crate::node::{Node, Operator};
 use crate::parent_document::ParentDocument;
+use crate::rephrase::Rephrase;
 use crate::router::Router;
 use crate::run::Place;
+use crate::self_query::SelfQuery;
 use crate::time_weighted::TimeWeighted;
 use crate::vector_store::VectorStoreRetriever;
 
@@ -83,6 +88,11 @@ impl Binder<'_> {
             RetrieverKind::TimeWeighted(spec) => boxed(TimeWeighted::bind(self, path, spec).await),
             RetrieverKind::Keyword(spec) => boxed(KeywordRetriever::bind(self, path, spec).await),
             RetrieverKind::Hybrid(spec) => boxed(HybridRetriever::bind(self, path, spec).await),
+            RetrieverKind::MultiQuery(spec) => boxed(MultiQuery::bind(self, path, spec).await),
+            RetrieverKind::Hyde(spec) => boxed(Hyde::bind(self, path, spec).await),
+            RetrieverKind::Rephrase(spec) => boxed(Rephrase::bind(self, path, spec).await),
+            RetrieverKind::Decompose(spec) => boxed(Decompose::bind(self, path, spec).await),
+            RetrieverKind::SelfQuery(spec) => boxed(SelfQuery::bind(self, path, spec).await),
             // It could not be resolved, which is a fault already.
             RetrieverKind::Ref(_) => Ok(None),
         }
@@ -189,6 +199,11 @@ impl Binder<'_> {
     /// The models of the process.
     pub(crate) fn models(&self) -> &Models {
         self.planner.collections.models()
+    }
+
+    /// How large a filter may be.
+    pub(crate) fn filter_limits(&self) -> FilterLimits {
+        self.planner.limits.filter
     }
 
     /// Most hits of one node.

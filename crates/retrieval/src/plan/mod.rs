@@ -178,7 +178,7 @@ impl Planner {
 struct KindMetrics(BTreeMap<&'static str, Arc<RetrievalMetrics>>);
 
 /// Every kind that runs.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 16] = [
     "vector_store",
     "multi_vector",
     "parent_document",
@@ -190,6 +190,11 @@ const KINDS: [&str; 11] = [
     "time_weighted",
     "keyword",
     "hybrid",
+    "multi_query",
+    "hyde",
+    "rephrase",
+    "decompose",
+    "self_query",
 ];
 
 impl Default for KindMetrics {

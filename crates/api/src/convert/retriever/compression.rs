@@ -2,7 +2,8 @@
 
 use toller_core::error::both;
 use toller_core::retriever::{
-    CompressionSpec, CompressorKind, CompressorSpec, EmbeddingsFilterSpec, ExtractSpec, RedundantFilterSpec, RerankSpec,
+    AskSpec, CompressionSpec, CompressorKind, CompressorSpec, EmbeddingsFilterSpec, ExtractSpec, LlmRerankSpec,
+    RedundantFilterSpec, RerankSpec,
 };
 use toller_core::{Error, Result};
 
@@ -31,6 +32,15 @@ fn compressor_from_message(message: v1::Compressor) -> Result<CompressorSpec> {
         Some(Kind::Extract(v1::Extract { threshold, max_sentences, model })) => {
             Ok(CompressorKind::Extract(ExtractSpec { threshold, max_sentences, model }))
         }
+        Some(Kind::LlmExtract(v1::LlmExtract { model, prompt })) => {
+            Ok(CompressorKind::LlmExtract(AskSpec { model, prompt }))
+        }
+        Some(Kind::LlmFilter(v1::LlmFilter { model, prompt })) => {
+            Ok(CompressorKind::LlmFilter(AskSpec { model, prompt }))
+        }
+        Some(Kind::LlmRerank(v1::LlmRerank { model, prompt, top_n })) => {
+            Ok(CompressorKind::LlmRerank(LlmRerankSpec { ask: AskSpec { model, prompt }, top_n }))
+        }
     };
     let (on_error, kind) = both(on_error_from_message(message.on_error), kind)?;
     Ok(CompressorSpec { on_error, kind })
@@ -55,6 +65,11 @@ fn compressor_to_message(spec: &CompressorSpec) -> v1::Compressor {
         CompressorKind::LongContextReorder => Kind::LongContextReorder(v1::LongContextReorder {}),
         CompressorKind::Extract(ExtractSpec { threshold, max_sentences, model }) => {
             Kind::Extract(v1::Extract { threshold, max_sentences, model })
+        }
+        CompressorKind::LlmExtract(AskSpec { model, prompt }) => Kind::LlmExtract(v1::LlmExtract { model, prompt }),
+        CompressorKind::LlmFilter(AskSpec { model, prompt }) => Kind::LlmFilter(v1::LlmFilter { model, prompt }),
+        CompressorKind::LlmRerank(LlmRerankSpec { ask: AskSpec { model, prompt }, top_n }) => {
+            Kind::LlmRerank(v1::LlmRerank { model, prompt, top_n })
         }
     };
     v1::Compressor { on_error: on_error_to_message(spec.on_error), kind: Some(kind) }

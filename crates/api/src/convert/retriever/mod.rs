@@ -1,5 +1,6 @@
 //! Queries and declared retrievers, one file for each family of retrievers.
 
+mod asking;
 mod compression;
 mod fusion;
 mod keyword;
@@ -19,6 +20,7 @@ use super::vector::vector_from_message;
 use crate::v1;
 use crate::v1::retriever::Kind;
 
+pub use asking::{history_from_messages, history_to_messages};
 pub use vector_store::vector_store_retriever_from_message;
 
 /// Most tags of a retriever.
@@ -81,6 +83,11 @@ fn kind_from_message(kind: Kind) -> Result<RetrieverKind> {
         }
         Kind::Keyword(message) => keyword::keyword_from_message(message).map(RetrieverKind::Keyword),
         Kind::Hybrid(message) => keyword::hybrid_from_message(message).map(RetrieverKind::Hybrid),
+        Kind::MultiQuery(message) => asking::multi_query_from_message(*message).map(RetrieverKind::MultiQuery),
+        Kind::Hyde(message) => asking::hyde_from_message(*message).map(RetrieverKind::Hyde),
+        Kind::Rephrase(message) => asking::rephrase_from_message(*message).map(RetrieverKind::Rephrase),
+        Kind::Decompose(message) => asking::decompose_from_message(*message).map(RetrieverKind::Decompose),
+        Kind::SelfQuery(message) => asking::self_query_from_message(message).map(RetrieverKind::SelfQuery),
     };
     spec.map_err(|error| error.within(name))
 }
@@ -99,6 +106,11 @@ fn kind_name(kind: &Kind) -> &'static str {
         Kind::TimeWeighted(_) => "time_weighted",
         Kind::Keyword(_) => "keyword",
         Kind::Hybrid(_) => "hybrid",
+        Kind::MultiQuery(_) => "multi_query",
+        Kind::Hyde(_) => "hyde",
+        Kind::Rephrase(_) => "rephrase",
+        Kind::Decompose(_) => "decompose",
+        Kind::SelfQuery(_) => "self_query",
     }
 }
 
@@ -187,6 +199,11 @@ pub fn retriever_to_message(spec: &RetrieverSpec) -> v1::Retriever {
         }
         RetrieverKind::Keyword(spec) => Kind::Keyword(keyword::keyword_to_message(spec)),
         RetrieverKind::Hybrid(spec) => Kind::Hybrid(keyword::hybrid_to_message(spec)),
+        RetrieverKind::MultiQuery(spec) => Kind::MultiQuery(Box::new(asking::multi_query_to_message(spec))),
+        RetrieverKind::Hyde(spec) => Kind::Hyde(Box::new(asking::hyde_to_message(spec))),
+        RetrieverKind::Rephrase(spec) => Kind::Rephrase(Box::new(asking::rephrase_to_message(spec))),
+        RetrieverKind::Decompose(spec) => Kind::Decompose(Box::new(asking::decompose_to_message(spec))),
+        RetrieverKind::SelfQuery(spec) => Kind::SelfQuery(asking::self_query_to_message(spec)),
     };
     v1::Retriever {
         name: spec.name.as_ref().map(|name| name.as_str().to_owned()).unwrap_or_default(),

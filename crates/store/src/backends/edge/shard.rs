@@ -107,8 +107,7 @@ impl Shard {
         };
         let mut ids = BTreeSet::new();
         let mut frequencies = Frequencies::default();
-        let with_terms =
-            if params.keyword.is_some() { with_keywords() } else { no_vector() };
+        let with_terms = if params.keyword.is_some() { with_keywords() } else { no_vector() };
         let only_ids = engine::WithPayloadInterface::Fields(vec![path_of_id()?]);
         shard.for_each_page(
             None,

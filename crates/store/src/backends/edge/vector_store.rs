@@ -15,9 +15,9 @@ use super::point::point_of;
 use super::pool::Pool;
 use super::pushdown::push_down;
 use super::registry::Registry;
-use super::{keywords, search};
 use super::slot::Slot;
 use super::writer::Change;
+use super::{keywords, search};
 use crate::backends::checks::{check_dimension, check_query, check_records};
 
 /// Keeps records on disk in the engine's shards, one for each collection. See the [module](super).
