@@ -59,7 +59,8 @@ async fn everything_acknowledged_is_there_after_kill_9_and_after_an_orderly_stop
     assert_eq!(before.0.len(), 2);
     let durabilities: Vec<v1::Durability> = before.0.iter().map(v1::Collection::durability).collect();
     assert_eq!(durabilities, [v1::Durability::Fsync; 2]);
-    assert_eq!((before.2.ids(), before.3.ids()), (vec!["x", "y"], vec!["a", "b", "typed"]));
+    assert_eq!(before.2.ids(), ["x", "y"]);
+    assert_eq!(before.3.ids(), ["a", "b", "typed"]);
 
     server.kill().await;
     let server = settings.start().await;
