@@ -114,7 +114,7 @@ async fn a_data_folder_has_one_backend() {
     server.client().await.create_for_vectors("points", 2, v1::Metric::Cosine).await;
     server.stop().await.expect(0);
     let dump = fs::read(in_memory.dump_file()).unwrap();
-    let exit = in_memory.clone().on_disk().run().await.expect(1);
+    let exit = in_memory.clone().on_disk().run().await.expect(2);
     for part in ["store.backend", "memory.dump", "store.backend = \"memory\""] {
         assert!(exit.stderr.contains(part), "{part} is named: {}", exit.stderr);
     }
@@ -123,7 +123,7 @@ async fn a_data_folder_has_one_backend() {
 
     let on_disk = Settings::new().without_model().on_disk();
     on_disk.start().await.stop().await.expect(0);
-    let exit = on_disk.clone().set("store.backend", "memory").run().await.expect(1);
+    let exit = on_disk.clone().set("store.backend", "memory").run().await.expect(2);
     assert!(exit.stderr.contains("store.backend = \"edge\""), "{}", exit.stderr);
     on_disk.start().await.stop().await.expect(0);
 }
