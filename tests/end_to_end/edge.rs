@@ -59,7 +59,8 @@ async fn everything_acknowledged_is_there_after_kill_9_and_after_an_orderly_stop
     assert_eq!(before.0.len(), 2);
     let durabilities: Vec<v1::Durability> = before.0.iter().map(v1::Collection::durability).collect();
     assert_eq!(durabilities, [v1::Durability::Fsync; 2]);
-    assert_eq!((before.2.ids(), before.3.ids()), (vec!["x", "y"], vec!["a", "b", "typed"]));
+    assert_eq!(before.2.ids(), ["x", "y"]);
+    assert_eq!(before.3.ids(), ["a", "b", "typed"]);
 
     server.kill().await;
     let server = settings.start().await;
@@ -113,7 +114,7 @@ async fn a_data_folder_has_one_backend() {
     server.client().await.create_for_vectors("points", 2, v1::Metric::Cosine).await;
     server.stop().await.expect(0);
     let dump = fs::read(in_memory.dump_file()).unwrap();
-    let exit = in_memory.clone().on_disk().run().await.expect(1);
+    let exit = in_memory.clone().on_disk().run().await.expect(2);
     for part in ["store.backend", "memory.dump", "store.backend = \"memory\""] {
         assert!(exit.stderr.contains(part), "{part} is named: {}", exit.stderr);
     }
@@ -122,7 +123,7 @@ async fn a_data_folder_has_one_backend() {
 
     let on_disk = Settings::new().without_model().on_disk();
     on_disk.start().await.stop().await.expect(0);
-    let exit = on_disk.clone().set("store.backend", "memory").run().await.expect(1);
+    let exit = on_disk.clone().set("store.backend", "memory").run().await.expect(2);
     assert!(exit.stderr.contains("store.backend = \"edge\""), "{}", exit.stderr);
     on_disk.start().await.stop().await.expect(0);
 }

@@ -49,6 +49,8 @@ pub(super) struct Shard {
     pub(super) frequencies: RwLock<Frequencies>,
     indexed_fields: Mutex<Fields>,
     changes: AtomicUsize,
+    /// One builder at a time: another one would find nothing to do, and return before the index is there.
+    building: Mutex<()>,
     is_broken: AtomicBool,
     _folder: Arc<CollectionFolder>,
     _lock: Arc<FolderLock>,
@@ -101,6 +103,7 @@ impl Shard {
             frequencies: RwLock::default(),
             indexed_fields: Mutex::new(fields),
             changes: AtomicUsize::new(0),
+            building: Mutex::default(),
             is_broken: AtomicBool::new(false),
             _folder: folder,
             _lock: lock,
@@ -317,6 +320,7 @@ impl Shard {
 
     /// Builds what is to be built; returns whether that was anything. Readers and the writer go on meanwhile.
     pub(super) fn build_index(&self) -> Result<bool> {
+        let _turn = self.building.lock();
         self.changes.store(0, Ordering::Relaxed);
         self.engine.optimize().map_err(engine_fault("building an index"))
     }
