@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn every_kind_comes_back_and_yaml_is_the_same_as_json() {
         let tree = r#"{"name":"all","timeout":"1.5s","on_error":"skip","fallback":{"retrievers":[
-            {"ensemble":{"retrievers":[{"vector_store":{"collection":"a"}},{"ref":"b"}],"weights":[0.5,0],"fusion":"min_max","id_key":"x","k":0}},
+            {"ensemble":{"retrievers":[{"vector_store":{"collection":"a"}},{"ref":"b"}],"weights":[0.5,0.0],"fusion":"min_max","id_key":"x","k":0}},
             {"merger":{"retrievers":[{"ref":"b"}],"allow_duplicates":false,"k":3}},
             {"multi_vector":{"retriever":{"ref":"b"},"parents":{"document_store":"texts"},"id_key":"p","k":2,"score":"mean"}},
             {"parent_document":{"search":{"collection":"a"},"parents":{"collection":"b"},"score":"max"}},
