@@ -96,17 +96,24 @@ pub(crate) struct RetrieverFile {
 /// Says what is wrong.
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let at_path = |path: String, fault: String| if path == "." { fault } else { format!("{path}: {fault}") };
+    // Of YAML this may also refuse such a number within a text without double quotes: rather that than another number in silence.
+    check_integers(text)?;
     if text.trim_start().starts_with('{') {
-        check_integers(text)?;
         let mut reader = serde_json::Deserializer::from_str(text);
         let value = serde_path_to_error::deserialize(&mut reader)
             .map_err(|fault| at_path(fault.path().to_string(), fault.into_inner().to_string()))?;
         reader.end().map_err(|fault| fault.to_string())?;
         return Ok(value);
     }
-    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|fault| fault.to_string())?;
+    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|fault| first_line(&fault.to_string()))?;
     serde_path_to_error::deserialize(value)
         .map_err(|fault| at_path(fault.path().to_string(), fault.into_inner().to_string()))
+}
+
+/// The fault itself, without the lines of the text that the reader of YAML adds, and its advice to programmers.
+fn first_line(fault: &str) -> String {
+    let line = fault.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    line.split(", set ").next().unwrap_or(line).to_owned()
 }
 
 impl RetrieverFile {
@@ -327,7 +334,7 @@ mod tests {
     #[test]
     fn every_kind_comes_back_and_yaml_is_the_same_as_json() {
         let tree = r#"{"name":"all","timeout":"1.5s","on_error":"skip","fallback":{"retrievers":[
-            {"ensemble":{"retrievers":[{"vector_store":{"collection":"a"}},{"ref":"b"}],"weights":[0.5,0],"fusion":"min_max","id_key":"x","k":0}},
+            {"ensemble":{"retrievers":[{"vector_store":{"collection":"a"}},{"ref":"b"}],"weights":[0.5,0.0],"fusion":"min_max","id_key":"x","k":0}},
             {"merger":{"retrievers":[{"ref":"b"}],"allow_duplicates":false,"k":3}},
             {"multi_vector":{"retriever":{"ref":"b"},"parents":{"document_store":"texts"},"id_key":"p","k":2,"score":"mean"}},
             {"parent_document":{"search":{"collection":"a"},"parents":{"collection":"b"},"score":"max"}},

@@ -1,8 +1,8 @@
 //! The plan: from a declared retriever to one that runs.
 //!
 //! A declaration is checked whole before anything runs, and every fault is reported with its path, such as
-//! `ensemble.retrievers[1].vector_store.k`: references are put in their places ([`resolve`]), and then the tree is walked once,
-//! checked and bound to collections and models ([`binder`]).
+//! `ensemble.retrievers[1].vector_store.k`: references are put in their places (`resolve`), and then the tree is walked once,
+//! checked and bound to collections and models (`binder`).
 
 mod binder;
 mod faults;
