@@ -122,14 +122,15 @@ fn children_from_message(messages: Vec<v1::Retriever>) -> Result<Vec<RetrieverSp
 
 /// Each of a list, or the faults of all, in the field `field`.
 fn all_from_messages<M, T>(field: &str, messages: Vec<M>, from_message: impl Fn(M) -> Result<T>) -> Result<Vec<T>> {
-    let items = messages.into_iter().enumerate();
-    items.fold(Ok(Vec::new()), |all, (index, message)| {
+    let mut all = Ok(Vec::new());
+    for (index, message) in messages.into_iter().enumerate() {
         let item = from_message(message).map_err(|error| error.within(&format!("{field}[{index}]")));
-        both(all, item).map(|(mut all, item)| {
+        all = both(all, item).map(|(mut all, item)| {
             all.push(item);
             all
-        })
-    })
+        });
+    }
+    all
 }
 
 fn timeout_from_message(timeout: Option<prost_types::Duration>) -> Result<Option<Duration>> {
