@@ -89,12 +89,12 @@ async fn an_ensemble_fuses_ranks_and_names_its_legs() {
     let (_server, client) = server().await;
     let legs = vec![vector_store("mine", search_in("near")), leaf("far")];
     let answer = retrieve(&client, east(ensemble(legs))).await.unwrap();
-    assert_eq!(answer.hits.ids(), ["b", "c", "a", "d"]);
+    assert_eq!(answer.hits.ids(), ["c", "b", "a", "d"]);
     let best = &answer.hits[0];
-    assert!((best.score - 0.5 * (1.0 / 62.0 + 1.0 / 62.0)).abs() < 1e-12, "{}", best.score);
+    assert!((best.score - 0.5 * (1.0 / 63.0 + 1.0 / 61.0)).abs() < 1e-12, "{}", best.score);
     assert_eq!((best.relevance, best.metric(), best.rank), (None, v1::Metric::Unspecified, 1));
     let sources: Vec<_> = best.sources.iter().map(|source| (source.source.as_str(), source.rank)).collect();
-    assert_eq!(sources, [("mine", 2), ("vector_store", 2)]);
+    assert_eq!(sources, [("mine", 3), ("vector_store", 1)]);
     assert!(answer.warnings.is_empty() && answer.trace.is_empty());
 }
 

@@ -90,17 +90,24 @@ pub(crate) struct RetrieverFile {
 /// Says what is wrong.
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let at_path = |path: String, fault: String| if path == "." { fault } else { format!("{path}: {fault}") };
+    // Of YAML this may also refuse such a number within a text without double quotes: rather that than another number in silence.
+    check_integers(text)?;
     if text.trim_start().starts_with('{') {
-        check_integers(text)?;
         let mut reader = serde_json::Deserializer::from_str(text);
         let value = serde_path_to_error::deserialize(&mut reader)
             .map_err(|fault| at_path(fault.path().to_string(), fault.into_inner().to_string()))?;
         reader.end().map_err(|fault| fault.to_string())?;
         return Ok(value);
     }
-    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|fault| fault.to_string())?;
+    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|fault| first_line(&fault.to_string()))?;
     serde_path_to_error::deserialize(value)
         .map_err(|fault| at_path(fault.path().to_string(), fault.into_inner().to_string()))
+}
+
+/// The fault itself, without the lines of the text that the reader of YAML adds, and its advice to programmers.
+fn first_line(fault: &str) -> String {
+    let line = fault.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    line.split(", set ").next().unwrap_or(line).to_owned()
 }
 
 impl RetrieverFile {

@@ -3,59 +3,59 @@
 use toller_core::CollectionName;
 use toller_core::retriever::*;
 
-pub fn collection(name: &str) -> CollectionName {
+pub(crate) fn collection(name: &str) -> CollectionName {
     CollectionName::new(name).unwrap()
 }
 
-pub fn search(name: &str) -> VectorStoreRetrieverSpec {
+pub(crate) fn search(name: &str) -> VectorStoreRetrieverSpec {
     VectorStoreRetrieverSpec::new(collection(name))
 }
 
-pub fn leaf(name: &str) -> RetrieverSpec {
+pub(crate) fn leaf(name: &str) -> RetrieverSpec {
     RetrieverSpec::new(RetrieverKind::VectorStore(search(name)))
 }
 
-pub fn leaf_with(name: &str, change: impl FnOnce(&mut VectorStoreRetrieverSpec)) -> RetrieverSpec {
+pub(crate) fn leaf_with(name: &str, change: impl FnOnce(&mut VectorStoreRetrieverSpec)) -> RetrieverSpec {
     let mut spec = search(name);
     change(&mut spec);
     RetrieverSpec::new(RetrieverKind::VectorStore(spec))
 }
 
 /// All of a collection of less than a thousand documents.
-pub fn all_of(name: &str) -> RetrieverSpec {
+pub(crate) fn all_of(name: &str) -> RetrieverSpec {
     leaf_with(name, |spec| spec.k = Some(1000))
 }
 
-pub fn named(name: &str, spec: RetrieverSpec) -> RetrieverSpec {
+pub(crate) fn named(name: &str, spec: RetrieverSpec) -> RetrieverSpec {
     RetrieverSpec { name: Some(RetrieverName::new(name).unwrap()), ..spec }
 }
 
-pub fn reference(name: &str) -> RetrieverSpec {
+pub(crate) fn reference(name: &str) -> RetrieverSpec {
     RetrieverSpec::new(RetrieverKind::Ref(RetrieverName::new(name).unwrap()))
 }
 
-pub fn skipping(spec: RetrieverSpec) -> RetrieverSpec {
+pub(crate) fn skipping(spec: RetrieverSpec) -> RetrieverSpec {
     RetrieverSpec { on_error: OnError::Skip, ..spec }
 }
 
-pub fn within_millis(millis: u64, spec: RetrieverSpec) -> RetrieverSpec {
+pub(crate) fn within_millis(millis: u64, spec: RetrieverSpec) -> RetrieverSpec {
     RetrieverSpec { timeout: Some(std::time::Duration::from_millis(millis)), ..spec }
 }
 
-pub fn ensemble(retrievers: Vec<RetrieverSpec>, change: impl FnOnce(&mut EnsembleSpec)) -> RetrieverSpec {
+pub(crate) fn ensemble(retrievers: Vec<RetrieverSpec>, change: impl FnOnce(&mut EnsembleSpec)) -> RetrieverSpec {
     let mut spec =
         EnsembleSpec { retrievers, weights: Vec::new(), fusion: Fusion::Rrf, c: None, id_key: None, k: None };
     change(&mut spec);
     RetrieverSpec::new(RetrieverKind::Ensemble(spec))
 }
 
-pub fn merger(retrievers: Vec<RetrieverSpec>, change: impl FnOnce(&mut MergerSpec)) -> RetrieverSpec {
+pub(crate) fn merger(retrievers: Vec<RetrieverSpec>, change: impl FnOnce(&mut MergerSpec)) -> RetrieverSpec {
     let mut spec = MergerSpec { retrievers, allow_duplicates: false, k: None, id_key: None };
     change(&mut spec);
     RetrieverSpec::new(RetrieverKind::Merger(spec))
 }
 
-pub fn compression(retriever: RetrieverSpec, kinds: Vec<CompressorKind>) -> RetrieverSpec {
+pub(crate) fn compression(retriever: RetrieverSpec, kinds: Vec<CompressorKind>) -> RetrieverSpec {
     let compressors = kinds.into_iter().map(|kind| CompressorSpec { on_error: OnError::Fail, kind }).collect();
     RetrieverSpec::new(RetrieverKind::ContextualCompression(CompressionSpec {
         retriever: Box::new(retriever),
@@ -63,18 +63,22 @@ pub fn compression(retriever: RetrieverSpec, kinds: Vec<CompressorKind>) -> Retr
     }))
 }
 
-pub fn fallback(retrievers: Vec<RetrieverSpec>, change: impl FnOnce(&mut FallbackSpec)) -> RetrieverSpec {
+pub(crate) fn fallback(retrievers: Vec<RetrieverSpec>, change: impl FnOnce(&mut FallbackSpec)) -> RetrieverSpec {
     let mut spec = FallbackSpec { retrievers, min_hits: None, min_relevance: None };
     change(&mut spec);
     RetrieverSpec::new(RetrieverKind::Fallback(spec))
 }
 
-pub fn router(rules: Vec<(RouterCondition, RetrieverSpec)>, default: Option<RetrieverSpec>) -> RetrieverSpec {
+pub(crate) fn router(rules: Vec<(RouterCondition, RetrieverSpec)>, default: Option<RetrieverSpec>) -> RetrieverSpec {
     let rules = rules.into_iter().map(|(condition, retriever)| RouterRule { condition, retriever }).collect();
     RetrieverSpec::new(RetrieverKind::Router(RouterSpec { rules, default_retriever: default.map(Box::new) }))
 }
 
-pub fn parent_document(children: &str, parents: &str, change: impl FnOnce(&mut ParentDocumentSpec)) -> RetrieverSpec {
+pub(crate) fn parent_document(
+    children: &str,
+    parents: &str,
+    change: impl FnOnce(&mut ParentDocumentSpec),
+) -> RetrieverSpec {
     let mut spec = ParentDocumentSpec {
         search: search(children),
         parents: ParentSource::Collection(collection(parents)),
@@ -86,7 +90,7 @@ pub fn parent_document(children: &str, parents: &str, change: impl FnOnce(&mut P
     RetrieverSpec::new(RetrieverKind::ParentDocument(spec))
 }
 
-pub fn multi_vector(
+pub(crate) fn multi_vector(
     retriever: RetrieverSpec,
     parents: &str,
     change: impl FnOnce(&mut MultiVectorSpec),
@@ -102,7 +106,7 @@ pub fn multi_vector(
     RetrieverSpec::new(RetrieverKind::MultiVector(spec))
 }
 
-pub fn time_weighted(retriever: RetrieverSpec, change: impl FnOnce(&mut TimeWeightedSpec)) -> RetrieverSpec {
+pub(crate) fn time_weighted(retriever: RetrieverSpec, change: impl FnOnce(&mut TimeWeightedSpec)) -> RetrieverSpec {
     let mut spec = TimeWeightedSpec {
         retriever: Box::new(retriever),
         decay_rate: None,

@@ -21,21 +21,21 @@ use toller_store::{Collections, MemoryStore, NewCollection, NewDocument, VectorS
 
 use crate::specs::collection;
 
-pub struct World {
-    pub context: RequestContext,
-    pub planner: Planner,
-    pub collections: Arc<Collections>,
-    pub stored: StoredRetrievers,
-    pub memory: MemoryStore,
-    pub compass: Arc<Compass>,
+pub(crate) struct World {
+    pub(crate) context: RequestContext,
+    pub(crate) planner: Planner,
+    pub(crate) collections: Arc<Collections>,
+    pub(crate) stored: StoredRetrievers,
+    pub(crate) memory: MemoryStore,
+    pub(crate) compass: Arc<Compass>,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_limits(PlanLimits::default())
     }
 
-    pub fn with_limits(limits: PlanLimits) -> Self {
+    pub(crate) fn with_limits(limits: PlanLimits) -> Self {
         let memory = MemoryStore::new();
         let catalog = Arc::clone(&memory.catalog) as Arc<dyn Catalog>;
         let store = Arc::new(Whims(Arc::clone(&memory.vectors) as Arc<dyn VectorStore>));
@@ -51,11 +51,11 @@ impl World {
     }
 
     /// A new collection with documents of this id, text and metadata.
-    pub async fn fill(&self, name: &str, documents: impl IntoIterator<Item = (&str, &str, Metadata)>) {
+    pub(crate) async fn fill(&self, name: &str, documents: impl IntoIterator<Item = (&str, &str, Metadata)>) {
         self.fill_as(&self.context, name, Metric::Cosine, documents).await;
     }
 
-    pub async fn fill_as(
+    pub(crate) async fn fill_as(
         &self,
         context: &RequestContext,
         name: &str,
@@ -72,7 +72,7 @@ impl World {
         self.write(context, name, documents.collect()).await;
     }
 
-    pub async fn create(&self, context: &RequestContext, name: &str, metric: Metric, vectors: VectorSource) {
+    pub(crate) async fn create(&self, context: &RequestContext, name: &str, metric: Metric, vectors: VectorSource) {
         let new = NewCollection {
             name: collection(name),
             description: String::new(),
@@ -83,66 +83,66 @@ impl World {
         self.collections.create(context, new).await.unwrap();
     }
 
-    pub async fn write(&self, context: &RequestContext, name: &str, documents: Vec<NewDocument>) {
+    pub(crate) async fn write(&self, context: &RequestContext, name: &str, documents: Vec<NewDocument>) {
         let handle = self.collections.open(context, &collection(name)).await.unwrap();
         handle.add(context, documents, None).await.unwrap();
     }
 
     /// A new collection of documents at these degrees, each with its degrees for an id.
-    pub async fn fill_degrees(&self, name: &str, degrees: &[u32]) {
+    pub(crate) async fn fill_degrees(&self, name: &str, degrees: &[u32]) {
         let texts: Vec<(String, String)> =
             degrees.iter().map(|degrees| (degrees.to_string(), format!("at {degrees}"))).collect();
         let documents = texts.iter().map(|(id, text)| (id.as_str(), text.as_str(), Metadata::new()));
         self.fill(name, documents).await;
     }
 
-    pub async fn store(&self, spec: RetrieverSpec) {
+    pub(crate) async fn store(&self, spec: RetrieverSpec) {
         self.stored.put(&self.context, spec, WriteCondition::Always).await.unwrap();
     }
 
     /// What a tree answers to a text.
-    pub async fn ask(&self, spec: &RetrieverSpec, text: &str) -> Result<Answer> {
+    pub(crate) async fn ask(&self, spec: &RetrieverSpec, text: &str) -> Result<Answer> {
         self.ask_with(spec, text, RunOptions::default()).await
     }
 
-    pub async fn ask_with(&self, spec: &RetrieverSpec, text: &str, options: RunOptions) -> Result<Answer> {
+    pub(crate) async fn ask_with(&self, spec: &RetrieverSpec, text: &str, options: RunOptions) -> Result<Answer> {
         let plan = self.planner.plan(&self.context, spec).await?;
         plan.run(&self.context, &Query::Text(text.to_owned()), options).await
     }
 
-    pub async fn hits(&self, spec: &RetrieverSpec, text: &str) -> Vec<ScoredDocument> {
+    pub(crate) async fn hits(&self, spec: &RetrieverSpec, text: &str) -> Vec<ScoredDocument> {
         self.ask(spec, text).await.unwrap().hits
     }
 
     /// The faults of a tree, as `path: description`.
-    pub async fn faults(&self, spec: &RetrieverSpec) -> Vec<String> {
+    pub(crate) async fn faults(&self, spec: &RetrieverSpec) -> Vec<String> {
         let violations = self.planner.validate(&self.context, spec).await.unwrap();
         violations.iter().map(ToString::to_string).collect()
     }
 }
 
-pub fn ids(hits: &[ScoredDocument]) -> Vec<&str> {
+pub(crate) fn ids(hits: &[ScoredDocument]) -> Vec<&str> {
     hits.iter().map(|hit| hit.document.id.as_str()).collect()
 }
 
-pub fn paths(answer: &Answer) -> Vec<&str> {
+pub(crate) fn paths(answer: &Answer) -> Vec<&str> {
     answer.warnings.iter().map(|warning| warning.path.as_str()).collect()
 }
 
-pub fn metadata(key: &str, value: impl Into<Value>) -> Metadata {
+pub(crate) fn metadata(key: &str, value: impl Into<Value>) -> Metadata {
     Metadata::from([(key.to_owned(), value.into())])
 }
 
-pub fn cos(degrees: f64) -> f64 {
+pub(crate) fn cos(degrees: f64) -> f64 {
     degrees.to_radians().cos()
 }
 
 /// A model whose vector of a text is the direction, in degrees, that the first number in it says; north-west without one.
 #[derive(Debug)]
-pub struct Compass {
+pub(crate) struct Compass {
     fingerprint: Fingerprint,
-    pub query_calls: AtomicUsize,
-    pub document_calls: AtomicUsize,
+    pub(crate) query_calls: AtomicUsize,
+    pub(crate) document_calls: AtomicUsize,
 }
 
 impl Default for Compass {
@@ -158,11 +158,11 @@ impl Default for Compass {
     }
 }
 
-pub fn first_number(text: &str) -> Option<f32> {
+pub(crate) fn first_number(text: &str) -> Option<f32> {
     text.split(|c: char| !c.is_ascii_digit()).find_map(|digits| digits.parse().ok())
 }
 
-pub fn at(degrees: f32) -> Vec<f32> {
+pub(crate) fn at(degrees: f32) -> Vec<f32> {
     let (sin, cos) = degrees.to_radians().sin_cos();
     vec![cos, sin]
 }

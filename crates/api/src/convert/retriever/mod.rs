@@ -122,12 +122,13 @@ fn children_from_message(messages: Vec<v1::Retriever>) -> Result<Vec<RetrieverSp
 
 /// Each of a list, or the faults of all, in the field `field`.
 fn all_from_messages<M, T>(field: &str, messages: Vec<M>, from_message: impl Fn(M) -> Result<T>) -> Result<Vec<T>> {
-    let mut all = Ok(Vec::new());
+    // No `try_fold`, which would end at the first fault.
+    let mut all = Ok(Vec::with_capacity(messages.len()));
     for (index, message) in messages.into_iter().enumerate() {
         let item = from_message(message).map_err(|error| error.within(&format!("{field}[{index}]")));
-        all = both(all, item).map(|(mut all, item)| {
-            all.push(item);
-            all
+        all = both(all, item).map(|(mut items, item)| {
+            items.push(item);
+            items
         });
     }
     all
