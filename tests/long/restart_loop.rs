@@ -57,7 +57,7 @@ enum Write {
     Add(Vec<v1::Document>),
     DeleteIds(Vec<String>),
     DeleteGroup(i64),
-    PutRetriever(v1::Retriever),
+    PutRetriever(Box<v1::Retriever>),
     DeleteRetriever,
     CreateCollection,
     DeleteCollection,
@@ -331,7 +331,7 @@ impl Writer {
                     with_vectors: Some(false),
                     ..search_in("points")
                 };
-                Write::PutRetriever(vector_store(&own_name(number), search))
+                Write::PutRetriever(Box::new(vector_store(&own_name(number), search)))
             }
             _ if self.part.has_collection => Write::DeleteCollection,
             _ => Write::CreateCollection,
@@ -358,7 +358,7 @@ impl Writer {
                 return delete(Selector::Filter(filter)).await;
             }
             Write::PutRetriever(retriever) => {
-                let request = v1::RetrieversPutRequest { retriever: Some(retriever), expected_version: None };
+                let request = v1::RetrieversPutRequest { retriever: Some(*retriever), expected_version: None };
                 self.client.retrievers().put(request).await?;
             }
             Write::DeleteRetriever => {
@@ -387,7 +387,7 @@ fn apply(part: &mut Part, write: &Write) -> u64 {
         }
         Write::DeleteIds(ids) => part.documents.retain(|id, _| !ids.contains(id)),
         Write::DeleteGroup(group) => part.documents.retain(|_, document| document.metadata["group"] != int(group)),
-        Write::PutRetriever(retriever) => part.retriever = Some(retriever),
+        Write::PutRetriever(retriever) => part.retriever = Some(*retriever),
         Write::DeleteRetriever => part.retriever = None,
         Write::CreateCollection => part.has_collection = true,
         Write::DeleteCollection => part.has_collection = false,

@@ -203,7 +203,12 @@ mod tests {
             r#type: v1::FieldType::Integer.into(),
             description: "when it came out".to_owned(),
         };
-        let search = v1::VectorStoreRetriever { collection: "docs".to_owned(), ..Default::default() };
+        let search = v1::VectorStoreRetriever {
+            collection: "docs".to_owned(),
+            search_type: v1::SearchType::Similarity.into(),
+            with_vectors: Some(false),
+            ..Default::default()
+        };
         let compressors = [
             v1::compressor::Kind::LlmExtract(v1::LlmExtract { model: text("m"), prompt: text("p") }),
             v1::compressor::Kind::LlmFilter(v1::LlmFilter { model: None, prompt: text("p") }),
