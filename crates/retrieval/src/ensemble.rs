@@ -14,7 +14,7 @@ use crate::plan::Binder;
 use crate::run::Run;
 
 /// Largest weight: far beyond any sensible one, and small enough for the scores of nested ensembles to stay finite.
-const MAX_WEIGHT: f64 = 1e6;
+pub(crate) const MAX_WEIGHT: f64 = 1e6;
 
 /// Fuses what its legs find.
 pub(crate) struct Ensemble {

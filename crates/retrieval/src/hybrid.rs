@@ -13,7 +13,7 @@ use toller_core::{Query, Result};
 use toller_store::CollectionHandle;
 use toller_telemetry::spans::RetrievalSpan;
 
-use crate::ensemble::Ensemble;
+use crate::ensemble::{Ensemble, MAX_WEIGHT};
 use crate::node::{Found, Operator};
 use crate::plan::Binder;
 use crate::run::Run;
@@ -75,16 +75,11 @@ fn check(binder: &mut Binder<'_>, path: &str, spec: &HybridRetrieverSpec) -> Opt
     }
     let weights = [("vector_weight", spec.vector_weight), ("keyword_weight", spec.keyword_weight)];
     let weights = weights.map(|(field, weight)| {
-        let weight = weight.unwrap_or(1.0);
-        if !(weight.is_finite() && weight >= 0.0) {
-            binder.fault(path, field, format!("must be a finite number, at least 0, got {weight}"));
-        }
-        weight
+        binder.check_range(path, field, weight, 0.0..=MAX_WEIGHT);
+        weight.unwrap_or(1.0)
     });
     if weights == [0.0, 0.0] {
         binder.fault(path, "keyword_weight", "must be above 0 where vector_weight is 0");
-    } else if weights.iter().all(|weight| weight.is_finite()) && !weights.iter().sum::<f64>().is_finite() {
-        binder.fault(path, "keyword_weight", "must have a finite sum with vector_weight");
     }
     (binder.fault_count() == before).then_some(weights)
 }

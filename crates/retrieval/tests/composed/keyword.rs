@@ -117,7 +117,7 @@ async fn what_cannot_be_is_refused_with_its_path() {
         "ensemble.retrievers[1].hybrid.leg_k: must be at least k, 5, got 4",
         "ensemble.retrievers[1].hybrid.fusion: must not be convex",
         "ensemble.retrievers[1].hybrid.c: is of use with fusion rrf only",
-        "ensemble.retrievers[1].hybrid.vector_weight: must be a finite number",
+        "ensemble.retrievers[1].hybrid.vector_weight: must be from 0 to 1000000",
         "ensemble.retrievers[2].hybrid.keyword_weight: must be above 0",
         "ensemble.retrievers[3].keyword.collection: ",
     ];
