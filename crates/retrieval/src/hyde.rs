@@ -128,7 +128,10 @@ impl Below {
                 self.searches_by_vector = true;
             }
             // A reference that is still here could not be resolved, which is a fault already.
-            RetrieverKind::VectorStore(_) | RetrieverKind::ParentDocument(_) | RetrieverKind::Ref(_) => {
+            RetrieverKind::VectorStore(_)
+            | RetrieverKind::Hybrid(_)
+            | RetrieverKind::ParentDocument(_)
+            | RetrieverKind::Ref(_) => {
                 self.searches_by_vector = true;
             }
             _ => {}
