@@ -10,6 +10,7 @@ mod edge;
 mod embedder;
 mod embedding_pool;
 mod expect;
+mod keyword;
 mod lifecycle;
 mod protocol;
 mod remote_embedder;
