@@ -25,7 +25,7 @@ fn hybrid(filter: Option<v1::Filter>) -> Kind {
 }
 
 fn ids(hits: &[v1::ScoredDocument]) -> Vec<&str> {
-    hits.iter().map(|hit| hit.document.as_ref().unwrap().id.as_str()).collect()
+    hits.iter().map(|hit| hit.document.as_ref().unwrap().id()).collect()
 }
 
 async fn fill(client: &Client) {

@@ -50,7 +50,8 @@ pub struct Fingerprint {
     pub document_instruction: String,
     /// Most tokens of a text, special tokens included; 0 when the provider does not say. Longer texts are truncated.
     pub max_tokens: u32,
-    /// SHA-256 of the weights file, lower-case hexadecimal; empty when the provider does not say.
+    /// SHA-256 of the weights file, lower-case hexadecimal, after `int8:` where they are used in 8 bits; empty when the provider
+    /// does not say.
     pub weights_sha256: String,
 }
 

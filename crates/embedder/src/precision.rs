@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::device::Device;
 use crate::error::{Error, Result};
 
@@ -40,7 +38,7 @@ impl Precision {
     pub(crate) fn weights_sha256(self, sha256: &str) -> String {
         match self {
             Self::F32 => sha256.to_owned(),
-            Self::Int8 => Sha256::digest(format!("int8 {sha256}")).iter().map(|byte| format!("{byte:02x}")).collect(),
+            Self::Int8 => format!("int8:{sha256}"),
         }
     }
 }

@@ -118,13 +118,13 @@ pub(crate) fn time_weighted(retriever: RetrieverSpec, change: impl FnOnce(&mut T
     RetrieverSpec::new(RetrieverKind::TimeWeighted(spec))
 }
 
-pub fn keyword(name: &str, change: impl FnOnce(&mut KeywordRetrieverSpec)) -> RetrieverSpec {
+pub(crate) fn keyword(name: &str, change: impl FnOnce(&mut KeywordRetrieverSpec)) -> RetrieverSpec {
     let mut spec = KeywordRetrieverSpec { collection: collection(name), k: None, filter: None, with_vectors: false };
     change(&mut spec);
     RetrieverSpec::new(RetrieverKind::Keyword(spec))
 }
 
-pub fn hybrid(name: &str, change: impl FnOnce(&mut HybridRetrieverSpec)) -> RetrieverSpec {
+pub(crate) fn hybrid(name: &str, change: impl FnOnce(&mut HybridRetrieverSpec)) -> RetrieverSpec {
     let mut spec = HybridRetrieverSpec {
         collection: collection(name),
         k: None,
