@@ -104,6 +104,8 @@ pub struct LimitsConfig {
     pub max_k: u32,
     /// Most queries of one BatchRetrieve.
     pub max_queries: usize,
+    /// Most retrievers of one tree.
+    pub max_retrievers: usize,
     /// Deepest filter.
     pub max_filter_depth: usize,
     /// Most conditions and values of a filter.
@@ -125,6 +127,7 @@ impl Default for LimitsConfig {
             max_metadata_bytes: 64 << 10,
             max_k: 1000,
             max_queries: 100,
+            max_retrievers: 64,
             max_filter_depth: 16,
             max_filter_nodes: 4096,
             max_concurrent_requests: 256,
@@ -527,7 +530,7 @@ mod tests {
         let reranker_alone = format!("{nothing}\n[rerank]\nmodel = \"a/b\"");
         assert!(load(&reranker_alone, &[]).is_ok());
         // Every setting that a gateway alone reads exists.
-        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 13);
+        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 14);
     }
 
     #[test]

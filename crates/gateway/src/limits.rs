@@ -24,7 +24,12 @@ impl Limits {
     }
 
     pub(crate) fn plan(&self) -> PlanLimits {
-        PlanLimits { max_k: self.0.max_k, filter: self.filter(), ..PlanLimits::default() }
+        PlanLimits {
+            max_k: self.0.max_k,
+            max_nodes: self.0.max_retrievers,
+            filter: self.filter(),
+            ..PlanLimits::default()
+        }
     }
 
     pub(crate) fn max_message_bytes(&self) -> usize {

@@ -380,7 +380,7 @@ async fn an_index_finds_nearly_all_of_the_best() {
     create(&store, "docs", DIMENSION as u32, Metric::Cosine).await;
     let mut numbers = Numbers(11);
     let vectors = clustered(COUNT, DIMENSION, &mut numbers);
-    let metadata = |n: usize| [("n", Value::Int(n as i64)), ("even", Value::Bool(n % 2 == 0))];
+    let metadata = |n: usize| [("n", Value::Int(n as i64)), ("even", Value::Bool(n.is_multiple_of(2)))];
     for (batch, first) in vectors.chunks(500).zip((0..).step_by(500)) {
         let records = batch.iter().zip(first..);
         let records = records.map(|(vector, n)| record(&format!("{n:04}"), vector.clone(), &metadata(n)));

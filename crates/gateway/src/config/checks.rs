@@ -101,6 +101,7 @@ fn check_limits(limits: &LimitsConfig, origins: &Origins<'_>) -> Result<(), Conf
         ("limits.max_metadata_bytes", limits.max_metadata_bytes, 1),
         ("limits.max_k", limits.max_k as usize, 1),
         ("limits.max_queries", limits.max_queries, 1),
+        ("limits.max_retrievers", limits.max_retrievers, 1),
         ("limits.max_filter_nodes", limits.max_filter_nodes, 1),
         ("limits.max_concurrent_requests", limits.max_concurrent_requests, 1),
     ] {

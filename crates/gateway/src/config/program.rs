@@ -13,7 +13,7 @@ pub enum Program {
 
 /// Settings that only a gateway reads: of data, of the language model that retrievers ask, and of requests that have documents and
 /// filters.
-const GATEWAY_ONLY: [&str; 13] = [
+const GATEWAY_ONLY: [&str; 14] = [
     "data.dir",
     "store.backend",
     "store.durability",
@@ -25,6 +25,7 @@ const GATEWAY_ONLY: [&str; 13] = [
     "limits.max_metadata_bytes",
     "limits.max_k",
     "limits.max_queries",
+    "limits.max_retrievers",
     "limits.max_filter_depth",
     "limits.max_filter_nodes",
 ];

@@ -168,6 +168,7 @@ pub static SETTINGS: &[Setting] = &[
     integer("limits.max_metadata_bytes", "65536", "Most metadata of one document in bytes, as encoded in protobuf"),
     integer("limits.max_k", "1000", "Largest k and fetch_k"),
     integer("limits.max_queries", "100", "Most queries of one BatchRetrieve"),
+    integer("limits.max_retrievers", "64", "Most retrievers of one tree, what references name included"),
     integer("limits.max_filter_depth", "16", "Deepest nesting of a filter"),
     integer("limits.max_filter_nodes", "4096", "Most conditions and values of a filter"),
     integer(

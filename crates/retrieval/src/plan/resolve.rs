@@ -51,8 +51,10 @@ impl Resolver<'_> {
         if self.nodes > max_nodes {
             // Told once: what follows is as much too much.
             if self.nodes == max_nodes + 1 {
-                self.faults
-                    .add(path.to_owned(), format!("is beyond the {max_nodes} retrievers that one tree may have"));
+                self.faults.add(
+                    path.to_owned(),
+                    format!("is beyond the {max_nodes} retrievers of one tree (limits.max_retrievers)"),
+                );
             }
             return false;
         }

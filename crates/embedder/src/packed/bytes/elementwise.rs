@@ -21,19 +21,20 @@ pub(super) fn quantise(row: &[f32], bytes: &mut [u8]) -> Span {
     let (lines, rest) = row.as_chunks::<LINE>();
     let mut least = [f32::MAX; LINE];
     let mut greatest = [f32::MIN; LINE];
+    // 0 times what is finite is 0, and no number otherwise.
     let mut poison = [0.0_f32; LINE];
     for line in lines {
         for lane in 0..LINE {
             let value = line[lane];
             least[lane] = if value < least[lane] { value } else { least[lane] };
             greatest[lane] = if value > greatest[lane] { value } else { greatest[lane] };
-            poison[lane] += value - value;
+            poison[lane] += value * 0.0;
         }
     }
     for (lane, value) in rest.iter().enumerate() {
         least[lane] = least[lane].min(*value);
         greatest[lane] = greatest[lane].max(*value);
-        poison[lane] += value - value;
+        poison[lane] += value * 0.0;
     }
     let least = least.into_iter().fold(f32::MAX, f32::min);
     let greatest = greatest.into_iter().fold(f32::MIN, f32::max);

@@ -99,7 +99,7 @@ impl Slice {
                 let column = weights.row(output, inputs).get(slice.clone()).unwrap_or_default();
                 let largest = column.iter().fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
                 // Damage must not hide: what is not a number makes the whole column none.
-                let poison: f32 = column.iter().map(|weight| weight - weight).sum();
+                let poison: f32 = column.iter().map(|weight| weight * 0.0).sum();
                 *scale = largest / kernel.largest_weight() + poison;
                 let mut total = 0_i32;
                 for (weights, line) in column.chunks(GROUP).zip(lines.iter_mut()) {
