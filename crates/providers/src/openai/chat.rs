@@ -126,7 +126,8 @@ impl OpenAiChat {
                 reason: "PROVIDER_REFUSED",
                 message: self.said(&format!("it will not answer: {}", shortened(&refusal))),
             })),
-            Err(fault) => Err(Failure::Final(Error::Internal(self.said(&format!("it answered {fault}"))))),
+            // Another answer, or another service, may do: this is no defect of ours.
+            Err(fault) => Err(Failure::Final(Error::Unavailable(self.said(&format!("it answered {fault}"))))),
         }
     }
 }
@@ -138,6 +139,10 @@ fn refused(failure: Failure) -> Failure {
             let said: Vec<String> = violations.into_iter().map(|violation| violation.description).collect();
             let hint = "; a service without response_format needs structured output turned off";
             let message = format!("{}{hint}", said.join("; "));
+            Failure::Final(Error::FailedPrecondition { reason: "PROVIDER_REFUSED", message })
+        }
+        // What no client can mend by another request, such as a wrong address.
+        Failure::Final(Error::Internal(message)) => {
             Failure::Final(Error::FailedPrecondition { reason: "PROVIDER_REFUSED", message })
         }
         other => other,

@@ -201,7 +201,7 @@ async fn answers_are_read_or_refused_and_bounded() {
 
     for body in ["<html>", "{\"choices\":[]}", "{\"choices\":[{\"message\":{\"content\":\"cut in the mi"] {
         state.script([Scripted::Answer(200, "", body.to_owned())]);
-        assert!(matches!(ask(&chat).await, Err(Error::Internal(_))), "{body}");
+        assert!(matches!(ask(&chat).await, Err(Error::Unavailable(_))), "{body}");
     }
     state.script((0..4).map(|_| completion(&"x".repeat(1 << 20))));
     assert!(matches!(ask(&chat).await, Err(Error::Unavailable(said)) if said.contains("length limit")));

@@ -11,12 +11,14 @@ pub struct PlanLimits {
     pub max_depth: usize,
     /// Most retrievers of one tree, what references name included. Each may cost a search.
     pub max_nodes: usize,
+    /// Most searches that one run may come to: retrievers that ask several queries multiply what is below them.
+    pub max_searches: usize,
     /// How large a filter may be.
     pub filter: FilterLimits,
 }
 
 impl Default for PlanLimits {
     fn default() -> Self {
-        Self { max_k: 1000, max_depth: 16, max_nodes: 64, filter: FilterLimits::default() }
+        Self { max_k: 1000, max_depth: 16, max_nodes: 64, max_searches: 1024, filter: FilterLimits::default() }
     }
 }

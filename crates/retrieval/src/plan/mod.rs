@@ -8,6 +8,7 @@ mod binder;
 mod faults;
 mod limits;
 mod resolve;
+mod searches;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -161,6 +162,14 @@ impl Planner {
         if resolver.nodes > self.limits.max_nodes {
             // To look at all of it would be as costly as it is large.
             return Ok(Err(faults));
+        }
+        let searches = searches::most_searches(&mut spec);
+        if searches > self.limits.max_searches {
+            let most = self.limits.max_searches;
+            faults.add(
+                spec.kind.as_str().to_owned(),
+                format!("may run {searches} searches, more than {most}: retrievers that ask several queries multiply what is below them; nest fewer of them"),
+            );
         }
         let mut binder = self.binder(context, faults);
         Ok(match binder.node(&spec, String::new()).await? {

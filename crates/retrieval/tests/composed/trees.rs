@@ -155,3 +155,25 @@ async fn what_a_reference_says_of_itself_wins() {
     let answer = world.ask_with(&reference("inner"), "at 0", options()).await.unwrap();
     assert_eq!((answer.trace[0].name.as_str(), answer.hits.len(), answer.warnings.len()), ("inner", 0, 1));
 }
+
+#[tokio::test]
+async fn what_multiplies_searches_is_bounded_before_it_runs() {
+    let world = World::new();
+    world.fill_degrees("docs", &[0]).await;
+    let many = |retriever| {
+        RetrieverSpec::new(RetrieverKind::MultiQuery(MultiQuerySpec {
+            retriever: Box::new(retriever),
+            ask: AskSpec::default(),
+            max_queries: None,
+            include_original: None,
+            queries: (0..20).map(|number| format!("at {number}")).collect(),
+            k: None,
+        }))
+    };
+    let twice = many(many(leaf("docs")));
+    assert_eq!(world.faults(&twice).await, [] as [String; 0], "441 searches");
+    assert_eq!(ids(&world.hits(&twice, "at 0").await), ["0"]);
+    let faults = world.faults(&ensemble(vec![leaf("docs"), many(twice)], |_| ())).await;
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("ensemble: may run 9262 searches, more than 1024"), "{faults:?}");
+}

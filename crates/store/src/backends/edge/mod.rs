@@ -15,6 +15,7 @@ mod collection_folder;
 mod config;
 mod database;
 mod description;
+mod disk_room;
 mod document_store;
 mod durable;
 mod engine;

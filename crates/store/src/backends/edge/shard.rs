@@ -13,6 +13,7 @@ use toller_core::{DocumentId, Filter, Record, RequestContext, Tenant};
 
 use super::collection_folder::CollectionFolder;
 use super::config::EdgeConfig;
+use super::disk_room;
 use super::engine::set_up;
 use super::error::engine_fault;
 use super::keywords::Frequencies;
@@ -52,7 +53,7 @@ pub(super) struct Shard {
     /// One builder at a time: another one would find nothing to do, and return before the index is there.
     building: Mutex<()>,
     is_broken: AtomicBool,
-    _folder: Arc<CollectionFolder>,
+    pub(super) folder: Arc<CollectionFolder>,
     _lock: Arc<FolderLock>,
 }
 
@@ -105,7 +106,7 @@ impl Shard {
             changes: AtomicUsize::new(0),
             building: Mutex::default(),
             is_broken: AtomicBool::new(false),
-            _folder: folder,
+            folder,
             _lock: lock,
         };
         let mut ids = BTreeSet::new();
@@ -321,6 +322,8 @@ impl Shard {
     /// Builds what is to be built; returns whether that was anything. Readers and the writer go on meanwhile.
     pub(super) fn build_index(&self) -> Result<bool> {
         let _turn = self.building.lock();
+        let bytes = (self.len() as u64).saturating_mul(4 * u64::from(self.params.dimension));
+        disk_room::for_write(self.folder.path(), bytes)?;
         self.changes.store(0, Ordering::Relaxed);
         self.engine.optimize().map_err(engine_fault("building an index"))
     }

@@ -1,5 +1,6 @@
 //! The place of one collection: its files, and the open collection when there is one.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,7 @@ use toller_core::error::{Error, Result};
 use super::collection_folder::CollectionFolder;
 use super::config::EdgeConfig;
 use super::description::Description;
+use super::disk_room;
 use super::lock::FolderLock;
 use super::open_collection::OpenCollection;
 use super::shard::Shard;
@@ -60,7 +62,8 @@ impl Slot {
         config: EdgeConfig,
     ) -> Result<Self> {
         let slot = Self::closed(description, folder, lock, config);
-        let opened = slot.open_with(Shard::create).and_then(|open| {
+        let room = disk_room::for_write(slot.folder.path(), 0);
+        let opened = room.and_then(|()| slot.open_with(Shard::create)).and_then(|open| {
             slot.description.write(slot.folder.path())?;
             Ok(open)
         });
@@ -96,9 +99,15 @@ impl Slot {
             State::Open(_) | State::Closed => {}
         }
         *state = State::Closed;
+        disk_room::for_opening(self.folder.path())?;
         let open = self.open_with(Shard::open)?;
         *state = State::Open(Arc::clone(&open));
         Ok((open, true))
+    }
+
+    /// Where its files are.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Closes the collection unless somebody uses it; returns whether it is closed now. Blocks.

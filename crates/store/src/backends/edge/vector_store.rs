@@ -10,6 +10,7 @@ use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch
 use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
 
 use super::config::EdgeConfig;
+use super::disk_room;
 use super::open_collection::OpenCollection;
 use super::point::point_of;
 use super::pool::Pool;
@@ -128,10 +129,12 @@ impl VectorStore for EdgeVectorStore {
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
         let slot = self.registry.find(context, collection)?;
         let (params, tenant) = (slot.description.params, context.tenant().clone());
+        let folder = slot.folder().to_owned();
         let change = self
             .pool
             .run(context, move || {
                 check_records(params, &records)?;
+                disk_room::for_write(&folder, records.iter().map(bytes_of).sum())?;
                 let points = records.iter().map(|record| point_of(&tenant, record, params));
                 let points = points.collect::<Result<Vec<_>>>()?;
                 let ids = records.iter().map(|record| record.document.id.clone()).collect();
@@ -231,6 +234,13 @@ impl VectorStore for EdgeVectorStore {
         })
         .await
     }
+}
+
+/// About how many bytes a record is.
+fn bytes_of(record: &Record) -> u64 {
+    const ALL_ELSE: usize = 1024;
+
+    (record.vector.dimension() * size_of::<f32>() + record.document.page_content.len() + ALL_ELSE) as u64
 }
 
 /// Has indexes built on the fields that a filter looks at, in the background.

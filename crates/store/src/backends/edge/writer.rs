@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use toller_core::error::{Error, Result};
 use toller_core::{DocumentId, Durability, Filter, RequestContext};
 
+use super::disk_room;
 use super::error::engine_fault;
 use super::point::{point_id, terms_of_new};
 use super::pushdown::Fields;
@@ -97,14 +98,19 @@ fn apply(shard: &Shard, change: Change) -> Result<u64> {
     }
     match change {
         Change::Upsert(ids, points) => upsert(shard, ids, points),
-        Change::Delete(ids) => delete(shard, ids),
+        Change::Delete(ids) => {
+            disk_room::for_opening(shard.folder.path())?;
+            delete(shard, ids)
+        }
         Change::DeleteMatching(filter, context) => {
             // Nobody else writes, so what matches now matches still when it is deleted.
             let ids = shard.matching_ids(&filter, &context)?;
             context.check("before the delete")?;
+            disk_room::for_opening(shard.folder.path())?;
             delete(shard, ids)
         }
         Change::DeleteAll => {
+            disk_room::for_opening(shard.folder.path())?;
             let ids = shard.ids.read().iter().cloned().collect();
             delete(shard, ids)
         }
