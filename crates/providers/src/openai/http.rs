@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -90,8 +90,12 @@ impl HttpClient {
         let exchange = async {
             let answer = self.client.request(request).await.map_err(|fault| root_cause(&fault))?;
             let (head, body) = answer.into_parts();
-            let body =
-                Limited::new(body, self.max_body_bytes).collect().await.map_err(|fault| root_cause(fault.as_ref()))?;
+            let body = Limited::new(body, self.max_body_bytes).collect().await.map_err(|fault| {
+                if fault.is::<LengthLimitError>() {
+                    return format!("its answer is larger than {} bytes", self.max_body_bytes);
+                }
+                root_cause(fault.as_ref())
+            })?;
             Ok(Answer { status: head.status, retry_after: retry_after(&head.headers), body: body.to_bytes() })
         };
         match tokio::time::timeout(TRY_TIMEOUT, exchange).await {

@@ -2,7 +2,8 @@
 
 use toller_core::Error;
 use toller_core::retriever::{
-    CompressorKind, EmbeddingsFilterSpec, ExtractSpec, Fusion, RedundantFilterSpec, RerankSpec, RetrieverSpec,
+    AskSpec, CompressorKind, EmbeddingsFilterSpec, ExtractSpec, Fusion, MultiQuerySpec, RedundantFilterSpec,
+    RerankSpec, RetrieverKind, RetrieverSpec,
 };
 use toller_retrieval::{PlanLimits, RunOptions};
 
