@@ -204,7 +204,7 @@ async fn answers_are_read_or_refused_and_bounded() {
         assert!(matches!(ask(&chat).await, Err(Error::Unavailable(_))), "{body}");
     }
     state.script((0..4).map(|_| completion(&"x".repeat(1 << 20))));
-    assert!(matches!(ask(&chat).await, Err(Error::Unavailable(said)) if said.contains("length limit")));
+    assert!(matches!(ask(&chat).await, Err(Error::Unavailable(said)) if said.contains("is larger than 1048576 bytes")));
 }
 
 #[tokio::test]
