@@ -172,7 +172,7 @@ async fn what_does_not_pass_is_said_at_once() {
         (401, "", "FAILED_PRECONDITION", "check the API key"),
         (404, "model_not_found", "FAILED_PRECONDITION", "the model's name"),
         (429, "insufficient_quota", "RESOURCE_EXHAUSTED", "says the service"),
-        (301, "", "INTERNAL", "base URL"),
+        (301, "", "FAILED_PRECONDITION", "base URL"),
     ] {
         state.script([error(status, code)]);
         let error = ask(&chat).await.unwrap_err();
