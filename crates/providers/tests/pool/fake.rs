@@ -236,7 +236,15 @@ impl Worker {
         let (tell, ready) = oneshot::channel();
         let service = Service(Arc::clone(&state));
         runtime.spawn(async move {
-            let listener = bind(address).await.unwrap();
+            // A worker that was killed just now may still be closing its socket.
+            let give_up = tokio::time::Instant::now() + SOON;
+            let listener = loop {
+                match bind(address).await {
+                    Ok(listener) => break listener,
+                    Err(fault) => assert!(tokio::time::Instant::now() < give_up, "{fault}"),
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            };
             let address = listener.address();
             let config = ServerConfig { keys, ..ServerConfig::default() };
             let server = Server::new(config)
