@@ -1,9 +1,10 @@
 //! Searches of one collection by keywords, alone and beside vectors.
 
 use serde::{Deserialize, Serialize};
-use toller_api::convert::{filter_from_message, filter_to_message};
+use toller_api::convert::filter_to_message;
 use toller_api::v1;
 
+use super::vector_store::shown_filter;
 use crate::error::Error;
 use crate::filter::JsonFilter;
 use crate::names::Fusion;
@@ -92,9 +93,4 @@ impl Hybrid {
             with_vectors: message.with_vectors,
         })
     }
-}
-
-fn shown_filter(message: Option<v1::Filter>) -> Result<Option<JsonFilter>, Error> {
-    let filter = message.map(filter_from_message).transpose();
-    Ok(filter.map_err(|fault| Error::Failed(format!("cannot show the filter: {fault}")))?.map(JsonFilter))
 }

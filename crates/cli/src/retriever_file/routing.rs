@@ -1,10 +1,11 @@
 //! Router and fallback.
 
 use serde::{Deserialize, Serialize};
-use toller_api::convert::{filter_from_message, filter_to_message};
+use toller_api::convert::filter_to_message;
 use toller_api::v1;
 use toller_api::v1::router_rule::Condition;
 
+use super::vector_store::shown_filter;
 use super::{RetrieverFile, all_from_messages, all_to_messages, at_most_one};
 use crate::error::Error;
 use crate::filter::JsonFilter;
@@ -87,11 +88,7 @@ impl Rule {
             Some(Condition::Contains(text)) => rule.contains = Some(text),
             Some(Condition::Regex(pattern)) => rule.regex = Some(pattern),
             Some(Condition::Length(v1::TextLength { min, max })) => rule.length = Some(Length { min, max }),
-            Some(Condition::Metadata(filter)) => {
-                let filter = filter_from_message(filter);
-                let filter = filter.map_err(|fault| Error::Failed(format!("cannot show the filter: {fault}")))?;
-                rule.metadata = Some(JsonFilter(filter));
-            }
+            Some(Condition::Metadata(filter)) => rule.metadata = shown_filter(Some(filter))?,
         }
         Ok(rule)
     }

@@ -50,7 +50,6 @@ impl VectorStore {
     }
 
     pub(super) fn from_message(message: v1::VectorStoreRetriever) -> Result<Self, Error> {
-        let filter = message.filter.map(filter_from_message).transpose();
         Ok(Self {
             collection: message.collection,
             search_type: SearchType::from_message(message.search_type),
@@ -59,9 +58,15 @@ impl VectorStore {
             lambda_mult: message.lambda_mult,
             score_threshold: message.score_threshold,
             raw_score_threshold: message.raw_score_threshold,
-            filter: filter.map_err(|fault| Error::Failed(format!("cannot show the filter: {fault}")))?.map(JsonFilter),
+            filter: shown_filter(message.filter)?,
             relevance_fn: RelevanceFunction::from_message(message.relevance_fn),
             with_vectors: message.with_vectors,
         })
     }
+}
+
+/// The filter of a message, in its JSON form.
+pub(super) fn shown_filter(message: Option<v1::Filter>) -> Result<Option<JsonFilter>, Error> {
+    let filter = message.map(filter_from_message).transpose();
+    Ok(filter.map_err(|fault| Error::Failed(format!("cannot show the filter: {fault}")))?.map(JsonFilter))
 }

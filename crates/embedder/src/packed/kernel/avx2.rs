@@ -53,38 +53,7 @@ impl Avx2 {
         }
     }
 
-    /// See [`super::Kernel::gelu`].
-    #[inline]
-    pub(super) fn gelu(self, values: &mut [f32]) {
-        #[target_feature(enable = "avx2,fma")]
-        fn run(values: &mut [f32]) {
-            elementwise::gelu::<true>(values);
-        }
-        // SAFETY: `self` proves the features.
-        unsafe { run(values) }
-    }
-
-    /// See [`super::Kernel::exp_row`].
-    #[inline]
-    pub(super) fn exp_row(self, row: &mut [f32], length: usize) -> f32 {
-        #[target_feature(enable = "avx2,fma")]
-        fn run(row: &mut [f32], length: usize) -> f32 {
-            elementwise::exp_row::<true>(row, length)
-        }
-        // SAFETY: `self` proves the features.
-        unsafe { run(row, length) }
-    }
-
-    /// See [`super::Kernel::add_norm`].
-    #[inline]
-    pub(super) fn add_norm(self, row: &mut [f32], residual: &[f32], norm: &Norm) {
-        #[target_feature(enable = "avx2,fma")]
-        fn run(row: &mut [f32], residual: &[f32], norm: &Norm) {
-            elementwise::add_norm::<true>(row, residual, norm);
-        }
-        // SAFETY: `self` proves the features.
-        unsafe { run(row, residual, norm) }
-    }
+    elementwise_methods!("avx2,fma");
 }
 
 /// `ROWS` × [`LINE`] sums in registers.

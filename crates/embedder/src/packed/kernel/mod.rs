@@ -4,6 +4,45 @@
 //! AVX-512 (`avx512`). [`Kernel::best`] finds out once which one this processor can run. All versions add up in the same order for every
 //! height of a tile and every slice of a product, so that a row's result does not depend on what is computed beside it.
 
+/// The steps of [`elementwise`], compiled for `$features`, as methods of a type that proves them.
+#[cfg(target_arch = "x86_64")]
+macro_rules! elementwise_methods {
+    ($features:literal) => {
+        /// See [`super::Kernel::gelu`].
+        #[inline]
+        pub(super) fn gelu(self, values: &mut [f32]) {
+            #[target_feature(enable = $features)]
+            fn run(values: &mut [f32]) {
+                elementwise::gelu::<true>(values);
+            }
+            // SAFETY: `self` proves the features.
+            unsafe { run(values) }
+        }
+
+        /// See [`super::Kernel::exp_row`].
+        #[inline]
+        pub(super) fn exp_row(self, row: &mut [f32], length: usize) -> f32 {
+            #[target_feature(enable = $features)]
+            fn run(row: &mut [f32], length: usize) -> f32 {
+                elementwise::exp_row::<true>(row, length)
+            }
+            // SAFETY: `self` proves the features.
+            unsafe { run(row, length) }
+        }
+
+        /// See [`super::Kernel::add_norm`].
+        #[inline]
+        pub(super) fn add_norm(self, row: &mut [f32], residual: &[f32], norm: &Norm) {
+            #[target_feature(enable = $features)]
+            fn run(row: &mut [f32], residual: &[f32], norm: &Norm) {
+                elementwise::add_norm::<true>(row, residual, norm);
+            }
+            // SAFETY: `self` proves the features.
+            unsafe { run(row, residual, norm) }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx2;
