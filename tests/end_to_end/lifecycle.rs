@@ -12,13 +12,14 @@ use toller_api::v1;
 use toller_tests::client::Client;
 use toller_tests::command::{run, toller};
 use toller_tests::request::*;
-use toller_tests::server::Settings;
+use toller_tests::server::{Server, Settings};
 use toller_tests::{PATIENCE, TINY_MODEL};
 use tonic::{Code, Response, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::expect;
+use crate::remote_embedder::remote;
 
 async fn collections(client: &Client) -> Vec<v1::Collection> {
     client.collections().list(v1::CollectionsListRequest {}).await.unwrap().into_inner().collections
@@ -304,26 +305,42 @@ async fn another_model_is_refused_for_texts_and_all_else_works() {
     expect::refused_with("a text without a model", answer, Code::FailedPrecondition, "NO_EMBEDDING_MODEL");
 }
 
-/// A call that takes the model well over a second.
-fn long_call(client: &Client) -> JoinHandle<Result<Response<v1::EmbedDocumentsResponse>, Status>> {
-    let texts = vec!["word ".repeat(500); 400];
-    let mut embedder = client.embedder();
-    tokio::spawn(
-        async move { embedder.embed_documents(v1::EmbedDocumentsRequest { texts, ..Default::default() }).await },
-    )
+/// A gateway whose model is another process, and a call that runs as long as that process is stopped.
+struct HeldCall {
+    embedder: Server,
+    gateway: Server,
+    client: Client,
+}
+
+impl HeldCall {
+    async fn servers(settings: Settings) -> Self {
+        let embedder = Settings::new().start().await;
+        let gateway = remote(settings, &embedder.url()).start().await;
+        let client = gateway.client().await;
+        Self { embedder, gateway, client }
+    }
+
+    fn start(&self) -> JoinHandle<Result<Response<v1::EmbedDocumentsResponse>, Status>> {
+        self.embedder.signal("STOP");
+        let mut embedder = self.client.embedder();
+        let texts = vec!["held".to_owned()];
+        tokio::spawn(async move {
+            embedder.embed_documents(v1::EmbedDocumentsRequest { texts, ..Default::default() }).await
+        })
+    }
 }
 
 #[tokio::test]
 async fn a_drain_lets_running_calls_finish_and_takes_no_new_ones() {
-    let mut server = Settings::new().set("telemetry.metrics_listen", "127.0.0.1:0").start().await;
-    let metrics = server.metrics().await;
-    let client = server.client().await;
-    client.create("docs").await;
+    let mut held = HeldCall::servers(Settings::new().set("telemetry.metrics_listen", "127.0.0.1:0")).await;
+    let metrics = held.gateway.metrics().await;
+    let server = &held.gateway;
+    held.client.create("docs").await;
     let watcher = server.client().await;
     let mut watch = watcher.health().watch(HealthCheckRequest::default()).await.unwrap().into_inner();
     assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
 
-    let running = long_call(&client);
+    let running = held.start();
     // The watch is a call too.
     metrics.until("rpc_server_active_calls", &[], |active| active >= 2.0).await;
     server.signal("TERM");
@@ -337,11 +354,12 @@ async fn a_drain_lets_running_calls_finish_and_takes_no_new_ones() {
     }
     assert!(!running.is_finished(), "new connections are refused while the running call goes on");
 
+    held.embedder.signal("CONT");
     let answer = timeout(PATIENCE, running).await.unwrap().unwrap().expect("the running call finishes").into_inner();
-    assert_eq!(answer.vectors.len(), 400);
+    assert_eq!(answer.vectors.len(), 1);
     // An open watch does not keep the server from ending, nor does it lose the dump.
     let settings = server.settings.clone();
-    server.ended().await.expect(0);
+    held.gateway.ended().await.expect(0);
     assert!(settings.dump_file().is_file());
 }
 
@@ -361,23 +379,21 @@ async fn within_the_grace_of_a_drain_late_callers_are_still_answered() {
 
 #[tokio::test]
 async fn a_drain_ends_at_its_time_limit_whatever_runs() {
-    let mut server = Settings::new()
-        .set("telemetry.metrics_listen", "127.0.0.1:0")
-        .set("server.drain_timeout_ms", "50")
-        .start()
-        .await;
-    let metrics = server.metrics().await;
-    let client = server.client().await;
-    client.create("docs").await;
-    let running = long_call(&client);
+    let settings = Settings::new().set("telemetry.metrics_listen", "127.0.0.1:0").set("server.drain_timeout_ms", "50");
+    let mut held = HeldCall::servers(settings).await;
+    let metrics = held.gateway.metrics().await;
+    held.client.create("docs").await;
+    let running = held.start();
     metrics.until("rpc_server_active_calls", &[], |active| active >= 1.0).await;
-    server.signal("TERM");
-    let settings = server.settings.clone();
-    server.ended().await.expect(0);
+    held.gateway.signal("TERM");
+    let settings = held.gateway.settings.clone();
+    held.gateway.ended().await.expect(0);
     let status = timeout(PATIENCE, running).await.unwrap().unwrap().expect_err("the call is cut off");
     assert!(
         matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown | Code::Internal),
         "{status:?}"
     );
+    held.embedder.signal("CONT");
+    let settings = settings.set("server.drain_timeout_ms", "30000");
     assert_eq!(collections(&settings.start().await.client().await).await.len(), 1, "the data is saved all the same");
 }

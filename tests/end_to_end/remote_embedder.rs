@@ -16,7 +16,7 @@ use tonic::{Code, Request};
 use crate::expect;
 
 /// The settings of a gateway that asks the embedder at `url`.
-fn remote(settings: Settings, url: &str) -> Settings {
+pub(crate) fn remote(settings: Settings, url: &str) -> Settings {
     settings
         .unset("embedding.model")
         .unset("embedding.threads")

@@ -29,6 +29,9 @@ pub(super) const MAX_CANDIDATES: usize = 4096;
 /// Neighbours that a search in an index keeps in view: at least this many, and twice as many as are asked for.
 const MIN_VIEW: usize = 128;
 
+/// How many times as many with a filter: only those that match are walked over, so that there are fewer ways to the best.
+const FILTERED_VIEW: usize = 2;
+
 /// What one question to the engine gave.
 struct Candidates {
     /// Those that match, best first.
@@ -93,9 +96,10 @@ fn ask(
 ) -> Result<Option<Candidates>> {
     let metric = shard.params.metric;
     let query = engine::VectorInternal::Dense(as_compared(vector, metric));
+    let view = count.saturating_mul(2).max(MIN_VIEW);
     let params = engine::SearchParams {
         exact: is_exact,
-        hnsw_ef: Some(count.saturating_mul(2).max(MIN_VIEW)),
+        hnsw_ef: Some(if filter.is_some() { view.saturating_mul(FILTERED_VIEW) } else { view }),
         ..engine::SearchParams::default()
     };
     let request = engine::QueryRequest {
