@@ -62,6 +62,11 @@ bench-embed-peers: bench-embed ## the same beside onnxruntime and sentence-trans
 	TOLLER_TEST_MODEL="$$(scripts/setup-model --minilm)"; export TOLLER_TEST_MODEL; \
 	scripts/bench-embed-peers
 
+.PHONY: bench-store
+bench-store: ## measure the memory and edge stores at 100,000 vectors, and MMR beside LangChain's (minutes)
+	$(cargo) bench $(fast) --workspace --bench store_report
+	scripts/bench-store-peers
+
 .PHONY: fmt
 fmt: ## format Rust and proto files
 	$(cargo) fmt --all

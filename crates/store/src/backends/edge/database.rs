@@ -7,6 +7,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefini
 use toller_core::RequestContext;
 use toller_core::error::{Error, Result};
 
+use super::durable;
 use super::error::EdgeError;
 use super::pool::Pool;
 
@@ -31,6 +32,7 @@ pub(super) const DOCUMENTS: TableDefinition<'static, (&str, &str, &str), &[u8]> 
 #[derive(Debug, Clone)]
 pub(super) struct Records {
     database: Arc<Database>,
+    path: Arc<Path>,
     pool: Pool,
 }
 
@@ -47,7 +49,7 @@ impl Records {
                 EdgeError::UnsupportedVersion { path: PathBuf::from(path), found, supported: FORMAT }
             }
         })?;
-        Ok(Self { database: Arc::new(database), pool })
+        Ok(Self { database: Arc::new(database), path: path.into(), pool })
     }
 
     /// Runs a transaction that reads.
@@ -66,12 +68,12 @@ impl Records {
         context: &RequestContext,
         work: impl FnOnce(&redb::WriteTransaction) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let database = Arc::clone(&self.database);
+        let (database, path) = (Arc::clone(&self.database), Arc::clone(&self.path));
         self.pool
             .run(context, move || {
                 let transaction = database.begin_write().map_err(fault)?;
                 let outcome = work(&transaction)?;
-                transaction.commit().map_err(fault)?;
+                durable::syncing(&path, || transaction.commit()).map_err(fault)?;
                 Ok(outcome)
             })
             .await

@@ -10,7 +10,8 @@ use super::error::EdgeError;
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), EdgeError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(EdgeError::io("write in", folder))?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(EdgeError::io("write", path))?;
+    syncing(path, || file.write_all(bytes).and_then(|()| file.as_file().sync_all()))
+        .map_err(EdgeError::io("write", path))?;
     file.persist(path).map_err(|fault| EdgeError::io("write", path)(fault.error))?;
     sync_folder(folder)
 }
@@ -33,5 +34,14 @@ pub(super) fn make_private_folder(path: &Path) -> Result<(), EdgeError> {
 /// Makes what was added to or removed from a folder survive power loss.
 pub(super) fn sync_folder(path: &Path) -> Result<(), EdgeError> {
     let folder = File::open(path).map_err(EdgeError::io("open", path))?;
-    folder.sync_all().map_err(EdgeError::io("write", path))
+    syncing(path, || folder.sync_all()).map_err(EdgeError::io("write", path))
 }
+
+/// Runs what makes something at or below `path` durable. Tests look at the folder before and after.
+#[cfg(not(test))]
+pub(super) fn syncing<T>(_path: &Path, sync: impl FnOnce() -> T) -> T {
+    sync()
+}
+
+#[cfg(test)]
+pub(super) use super::power_loss::syncing;

@@ -26,6 +26,8 @@ mod lock;
 mod open_collection;
 mod point;
 mod pool;
+#[cfg(test)]
+mod power_loss;
 mod pushdown;
 mod registry;
 mod search;

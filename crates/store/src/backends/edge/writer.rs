@@ -11,11 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 use toller_core::error::{Error, Result};
 use toller_core::{DocumentId, Durability, Filter, RequestContext};
 
-use super::disk_room;
 use super::error::engine_fault;
 use super::point::{point_id, terms_of_new};
 use super::pushdown::Fields;
 use super::shard::Shard;
+use super::{disk_room, durable};
 
 /// Writes that may wait; more wait with their callers.
 pub(super) const QUEUE: usize = 64;
@@ -86,7 +86,7 @@ pub(super) fn run(shard: &Shard, mut queue: mpsc::Receiver<Write>) {
 }
 
 fn flush_engine(shard: &Shard) -> Result<()> {
-    shard.engine.flush().map_err(|fault| {
+    durable::syncing(shard.folder.path(), || shard.engine.flush()).map_err(|fault| {
         shard.set_broken();
         engine_fault("making writes durable")(fault)
     })
