@@ -39,7 +39,7 @@ pub(super) fn syncing<T>(path: &Path, sync: impl FnOnce() -> T) -> T {
 const WRITERS: usize = 3;
 
 /// Writes of each.
-const WRITES: usize = 12;
+const WRITES: usize = 8;
 
 /// Documents of one write.
 const BATCH: usize = 3;
@@ -148,10 +148,10 @@ async fn every_copy_has_what_was_acknowledged() {
         }
         for writer in 0..WRITERS {
             let found = rows.remove(&writer).unwrap_or_default();
-            // The one that was under way may be there.
-            let (least, most) = (acknowledged[writer], acknowledged[writer] + 1);
+            // One that was acknowledged and not counted yet, and one that was under way, may be there too.
+            let least = acknowledged[writer];
             assert!(
-                found == state_after(least) || found == state_after(most),
+                (least..=least + 2).any(|writes| found == state_after(writes)),
                 "{found:?} after {least} acknowledged writes in {}",
                 folder.display()
             );
@@ -160,7 +160,7 @@ async fn every_copy_has_what_was_acknowledged() {
         let found = store.catalog.list(&context(), RecordKind::Retriever).await.unwrap();
         let found: BTreeSet<String> = found.into_iter().map(|record| record.name).collect();
         let least: BTreeSet<String> = (0..acknowledged[WRITERS]).map(|number| format!("r{number}")).collect();
-        assert!(found.is_superset(&least) && found.len() <= least.len() + 1, "{found:?}");
+        assert!(found.is_superset(&least) && found.len() <= least.len() + 2, "{found:?}");
         // It can be written to.
         write(&store, 0, 0).await;
         tokio::task::spawn_blocking(move || drop(store)).await.unwrap();
