@@ -40,7 +40,7 @@ fn document(text: &str, metadata: &[(&str, Value)]) -> Document {
 
 fn record(text: &str, vector: &[f32], metadata: &[(&str, Value)]) -> Record {
     let vector = Vector::new(vector.to_vec(), Metric::Dot).unwrap();
-    Record { document: Arc::new(document(text, metadata)), vector }
+    Record::new(Arc::new(document(text, metadata)), vector)
 }
 
 /// Two tenants, three metrics, tombstones, numbers of both kinds, catalogue records with gaps in their versions.
@@ -50,7 +50,7 @@ async fn filled() -> MemoryStore {
     for (context, collection, metric) in
         [(&ours, "cosine", Metric::Cosine), (&ours, "empty", Metric::Dot), (&theirs, "cosine", Metric::Euclidean)]
     {
-        let params = VectorParams { dimension: 3, metric, keyword: None };
+        let params = VectorParams::new(3, metric);
         store.vectors.create(context, &name(collection), params).await.unwrap();
     }
     let numbers = [

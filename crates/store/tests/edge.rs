@@ -51,7 +51,7 @@ fn key(path: &str) -> KeyPath {
 fn record(text: &str, vector: Vec<f32>, metadata: &[(&str, Value)]) -> Record {
     let metadata: Metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     let document = Document { id: id(text), page_content: format!("text of {text}"), metadata };
-    Record { document: Arc::new(document), vector: Vector::new(vector, Metric::Dot).unwrap() }
+    Record::new(Arc::new(document), Vector::new(vector, Metric::Dot).unwrap())
 }
 
 /// What most tests need: they end no power supply.
@@ -71,7 +71,7 @@ async fn close(store: EdgeStore) {
 async fn create(store: &EdgeStore, collection: &str, dimension: u32, metric: Metric) {
     store
         .vectors
-        .create(&context(), &name(collection), VectorParams { dimension, metric, keyword: None })
+        .create(&context(), &name(collection), VectorParams::new(dimension, metric))
         .await
         .unwrap();
 }
@@ -125,7 +125,7 @@ async fn fill(store: &EdgeStore) -> Record {
 
 async fn check_filled(store: &EdgeStore, exact: &Record) {
     assert_eq!(store.vectors.collection_count(), 2);
-    let empty = VectorParams { dimension: 2, metric: Metric::Cosine, keyword: None };
+    let empty = VectorParams::new(2, Metric::Cosine);
     assert_eq!(store.vectors.params(&context(), &name("empty")).await.unwrap(), empty);
     assert_eq!(all_ids(store, "docs").await, ["a", "exact"]);
     let found = store.vectors.get(&context(), &name("docs"), &[id("exact"), id("b"), id("a")]).await.unwrap();
@@ -133,7 +133,7 @@ async fn check_filled(store: &EdgeStore, exact: &Record) {
     assert_eq!(found[1], None);
     assert_eq!(found[2].as_ref().unwrap().vector.as_slice(), [9.0; 3]);
     let vector = Vector::new(vec![9.0, 9.0, 8.0], Metric::Euclidean).unwrap();
-    let search = VectorSearch { vector: &vector, filter: None, limit: 1 };
+    let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 1 };
     assert_eq!(store.vectors.search(&context(), &name("docs"), search).await.unwrap()[0].score, 1.0);
     let parent = store.documents.get(&context(), &name("docs"), &[id("parent")]).await.unwrap();
     assert_eq!(parent[0].as_ref().unwrap().page_content, "whole");
@@ -332,7 +332,7 @@ async fn what_is_left_of_a_collection_is_cleared_away() {
 async fn collections_of_tenants_have_folders_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), fast()).await;
-    let params = VectorParams { dimension: 1, metric: Metric::Dot, keyword: None };
+    let params = VectorParams::new(1, Metric::Dot);
     for (tenant, collection) in [("a", "bc"), ("ab", "c"), ("a", "c")] {
         store.vectors.create(&context_of(tenant), &name(collection), params).await.unwrap();
     }
@@ -412,7 +412,7 @@ async fn an_index_finds_nearly_all_of_the_best() {
                 best.truncate(LIMIT);
                 let best: BTreeSet<String> = best.iter().map(|(_, n)| format!("{n:04}")).collect();
                 let vector = Vector::new(query, Metric::Cosine).unwrap();
-                let search = VectorSearch { vector: &vector, filter: filter.as_ref(), limit: LIMIT };
+                let search = VectorSearch { vector: &vector, using: None, filter: filter.as_ref(), limit: LIMIT };
                 let hits = store.vectors.search(&context(), &name("docs"), search).await.unwrap();
                 assert_eq!(hits.len(), best.len(), "{filter:?}");
                 wanted += best.len();
