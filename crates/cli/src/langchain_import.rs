@@ -9,8 +9,8 @@ use serde::Serialize;
 use toller_api::convert::{Encoding, document_to_message, vectors_to_message};
 use toller_api::v1;
 use toller_api::v1::collections_create_request::Vectors;
-use toller_core::fingerprint::CLIENT_PROVIDER;
 use toller_core::Record;
+use toller_core::fingerprint::CLIENT_PROVIDER;
 use toller_store::backends::memory::read_langchain_dump;
 use tonic::Code;
 

@@ -149,7 +149,10 @@ mod tests {
         let fault = |names: &[&str], dimension| check_named_spaces(&spaces(names, dimension)).unwrap_err().to_string();
         let nine = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         assert_eq!(fault(&nine, 1), "named_vectors: must be at most 8, got 9");
-        assert_eq!(fault(&["Title", "title"], 1), "named_vectors: \"Title\" and \"title\" must differ in more than case");
+        assert_eq!(
+            fault(&["Title", "title"], 1),
+            "named_vectors: \"Title\" and \"title\" must differ in more than case"
+        );
         let expected = "named_vectors[\"a\"].dimension: must be between 1 and 65536, got 0";
         assert_eq!(fault(&["a"], 0), expected);
     }

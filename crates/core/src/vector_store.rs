@@ -30,7 +30,7 @@ pub enum Selector {
 }
 
 /// A search by vector.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct VectorSearch<'a> {
     /// The query, in the dimension of the space that is searched.
     pub vector: &'a Vector,

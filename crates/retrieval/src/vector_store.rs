@@ -144,7 +144,8 @@ impl Operator for VectorStoreRetriever {
             store: Some(self.collection.store().backend()),
             collection: Some(spec.name.as_str()),
             embedding_provider: Some(if is_named { CLIENT_PROVIDER } else { &spec.fingerprint.provider }),
-            embedding_model: (!is_named && !spec.fingerprint.model.is_empty()).then_some(spec.fingerprint.model.as_str()),
+            embedding_model: (!is_named && !spec.fingerprint.model.is_empty())
+                .then_some(spec.fingerprint.model.as_str()),
             search_type: Some(self.search_type.as_str()),
             k: u32::try_from(self.k).ok(),
             ..RetrievalSpan::default()

@@ -15,7 +15,8 @@ use toller_core::vector_store::{
 };
 use toller_core::{
     ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
-    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorStore,
+    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorName,
+    VectorStore,
 };
 use tracing::{Instrument, Span};
 

@@ -42,7 +42,11 @@ pub(super) fn point_id(tenant: &Tenant, id: &DocumentId) -> Uuid {
 }
 
 /// A record as a point.
-pub(super) fn point_of(tenant: &Tenant, record: &Record, params: &VectorParams) -> Result<engine::PointStructPersisted> {
+pub(super) fn point_of(
+    tenant: &Tenant,
+    record: &Record,
+    params: &VectorParams,
+) -> Result<engine::PointStructPersisted> {
     let document = &record.document;
     let metadata = serde_json::to_value(&document.metadata)
         .map_err(|fault| Error::Internal(format!("metadata cannot be written: {fault}")))?;

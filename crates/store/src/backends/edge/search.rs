@@ -69,11 +69,7 @@ impl Question<'_> {
 }
 
 /// The best records for a vector.
-pub(super) fn search(
-    shard: &Shard,
-    search: VectorSearch<'_>,
-    context: &RequestContext,
-) -> Result<Vec<ScoredRecord>> {
+pub(super) fn search(shard: &Shard, search: VectorSearch<'_>, context: &RequestContext) -> Result<Vec<ScoredRecord>> {
     let limit = search.limit;
     let total = shard.len();
     if limit == 0 || total == 0 {

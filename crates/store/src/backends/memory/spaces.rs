@@ -51,10 +51,8 @@ impl Spaces {
         let Record { document, vector, mut named } = record;
         let main = std::iter::once(Some(vector));
         let vectors = main.chain(self.params.named.keys().map(|name| named.remove(name)));
-        let with_norm = |vector: Vector| RowVector {
-            squared_norm: squared_norm(vector.as_slice()),
-            elements: vector.into_vec(),
-        };
+        let with_norm =
+            |vector: Vector| RowVector { squared_norm: squared_norm(vector.as_slice()), elements: vector.into_vec() };
         Row { document, vectors: vectors.map(|vector| vector.map(with_norm)).collect() }
     }
 
@@ -65,9 +63,8 @@ impl Spaces {
     pub(super) fn record_of(&self, block: &Block, slot: usize) -> Result<Option<Record>> {
         let (Some(document), Some(main)) = (block.document(slot), block.vector(MAIN, slot)) else { return Ok(None) };
         let vector = |elements: &[f32], metric| {
-            Vector::new(elements.to_vec(), metric).map_err(|fault| {
-                Error::Internal(format!("the stored vector of document \"{}\" {fault}", document.id))
-            })
+            Vector::new(elements.to_vec(), metric)
+                .map_err(|fault| Error::Internal(format!("the stored vector of document \"{}\" {fault}", document.id)))
         };
         let mut named = NamedVectors::new();
         for ((name, space), column) in self.params.named.iter().zip(MAIN + 1..) {
