@@ -12,6 +12,7 @@ mod embedding_pool;
 mod expect;
 mod keyword;
 mod lifecycle;
+mod named_vectors;
 mod protocol;
 mod remote_embedder;
 mod retrieval;

@@ -478,18 +478,28 @@ async fn an_index_finds_nearly_all_of_the_best() {
     }
 }
 
-/// What a search gives, and what it should give: ids with scores, and how many of the best were found.
+/// Vectors of unit length, which a cosine collection keeps to the bit.
+fn clustered_units(count: usize, dimension: usize, numbers: &mut Numbers) -> Vec<Vec<f32>> {
+    let unit = |vector: Vec<f32>| {
+        let length = vector.iter().map(|element| f64::from(*element).powi(2)).sum::<f64>().sqrt();
+        vector.into_iter().map(|element| (f64::from(element) / length) as f32).collect()
+    };
+    clustered(count, dimension, numbers).into_iter().map(unit).collect()
+}
+
+/// The part of the best that searches find: exactly as many hits as there should be, each with the score of its full vector.
 async fn recall(store: &EdgeStore, vectors: &[Vec<f32>], using: Option<&VectorName>, numbers: &mut Numbers) -> f64 {
     const LIMIT: usize = 10;
-    let dimension = vectors.first().map_or(0, Vec::len);
+    const QUERIES: usize = 40;
     let (mut found, mut wanted) = (0, 0);
-    for query in clustered(25, dimension, numbers) {
+    for place in (0..vectors.len()).step_by(vectors.len() / QUERIES) {
+        let query: Vec<f32> = vectors[place].iter().map(|element| element + 0.05 * numbers.unit()).collect();
         let mut best: Vec<(f64, usize)> =
-            vectors.iter().enumerate().map(|(n, vector)| (Metric::Dot.score(&query, vector), n)).collect();
+            vectors.iter().enumerate().map(|(n, vector)| (Metric::Cosine.score(&query, vector), n)).collect();
         best.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
         best.truncate(LIMIT);
-        let best: BTreeMap<String, f64> = best.iter().map(|(score, n)| (format!("{n:04}"), *score)).collect();
-        let vector = Vector::new(query.clone(), Metric::Dot).unwrap();
+        let best: BTreeSet<String> = best.iter().map(|(_, n)| format!("{n:04}")).collect();
+        let vector = Vector::new(query.clone(), Metric::Cosine).unwrap();
         let even = Filter::Eq(key("even"), Value::Bool(true));
         for filter in [None, Some(&even)] {
             let search = VectorSearch { vector: &vector, using, filter, limit: LIMIT };
@@ -497,76 +507,79 @@ async fn recall(store: &EdgeStore, vectors: &[Vec<f32>], using: Option<&VectorNa
             assert_eq!(hits.len(), LIMIT, "exactly min(limit, matches)");
             for hit in &hits {
                 let n: usize = hit.record.document.id.as_str().parse().unwrap();
-                assert_eq!(
-                    hit.score,
-                    Metric::Dot.score(&query, &vectors[n]),
-                    "the score of the full vector, to the last bit"
-                );
+                let full = Metric::Cosine.score(&query, &vectors[n]);
+                assert_eq!(hit.score, full, "the score of the full vector, to the last bit");
             }
             assert!(hits.is_sorted_by(|left, right| left.score >= right.score));
             if filter.is_none() {
                 wanted += LIMIT;
-                found += hits.iter().filter(|hit| best.contains_key(hit.record.document.id.as_str())).count();
+                found += hits.iter().filter(|hit| best.contains(hit.record.document.id.as_str())).count();
             }
         }
-        let all = VectorSearch { vector: &vector, using, filter: Some(&even), limit: vectors.len() };
-        assert_eq!(store.vectors.search(&context(), &name("docs"), all).await.unwrap().len(), vectors.len() / 2);
     }
+    let vector = Vector::new(vectors[0].clone(), Metric::Cosine).unwrap();
+    let all = VectorSearch { vector: &vector, using, filter: None, limit: vectors.len() + 1 };
+    assert_eq!(store.vectors.search(&context(), &name("docs"), all).await.unwrap().len(), vectors.len());
     found as f64 / wanted as f64
 }
 
-/// Quantised vectors decide on candidates alone: as many hits as there should be, with the scores of the full vectors, before
-/// an index is built, with one, and after a restart.
-async fn quantised_search_finds_the_best(kind: QuantizationKind, dimension: usize, least: f64) {
+/// Quantised vectors decide on candidates alone. Recalls before an index is built, with one, and after a restart, in the main
+/// space and in a named one.
+async fn recalls_of_quantised_search(quantization: Quantization, dimension: usize) -> Vec<f64> {
     const COUNT: usize = 4000;
     let folder = tempfile::tempdir().unwrap();
     let config = EdgeConfig { index_from_kib: 64, ..fast() };
     let store = open(folder.path(), config).await;
-    let space = VectorSpace { dimension: dimension as u32, metric: Metric::Dot };
+    let space = VectorSpace { dimension: dimension as u32, metric: Metric::Cosine };
     let params = VectorParams {
         named: BTreeMap::from([(title(), space)]),
-        quantization: Some(Quantization::new(kind, None).unwrap()),
-        ..VectorParams::new(dimension as u32, Metric::Dot)
+        quantization: Some(quantization),
+        ..VectorParams::new(dimension as u32, Metric::Cosine)
     };
     store.vectors.create(&context(), &name("docs"), params.clone()).await.unwrap();
     let mut numbers = Numbers(23);
-    let main = clustered(COUNT, dimension, &mut numbers);
-    let titles = clustered(COUNT, dimension, &mut numbers);
+    let main = clustered_units(COUNT, dimension, &mut numbers);
+    let titles = clustered_units(COUNT, dimension, &mut numbers);
     for first in (0..COUNT).step_by(500) {
         let records = (first..first + 500).map(|n| {
             let even = [("even", Value::Bool(n.is_multiple_of(2)))];
             let mut record = record(&format!("{n:04}"), main[n].clone(), &even);
-            record.named.insert(title(), Vector::new(titles[n].clone(), Metric::Dot).unwrap());
+            record.named.insert(title(), Vector::new(titles[n].clone(), Metric::Cosine).unwrap());
             record
         });
         put(&store, "docs", records.collect()).await;
     }
-    let (before, named_before) =
-        (recall(&store, &main, None, &mut numbers).await, recall(&store, &titles, Some(&title()), &mut numbers).await);
+    let mut recalls = vec![recall(&store, &main, None, &mut numbers).await];
+    recalls.push(recall(&store, &titles, Some(&title()), &mut numbers).await);
     store.vectors.build_index(&context(), &name("docs")).await.unwrap();
     let indexed = store.vectors.indexed_count(&context(), &name("docs")).await.unwrap();
     assert!(indexed >= COUNT as u64 / 2, "only {indexed} vectors are indexed");
-    let (with, named_with) =
-        (recall(&store, &main, None, &mut numbers).await, recall(&store, &titles, Some(&title()), &mut numbers).await);
+    recalls.push(recall(&store, &main, None, &mut numbers).await);
+    recalls.push(recall(&store, &titles, Some(&title()), &mut numbers).await);
     close(store).await;
     let store = open(folder.path(), config).await;
     assert_eq!(store.vectors.params(&context(), &name("docs")).await.unwrap(), params);
-    let after = recall(&store, &main, None, &mut numbers).await;
-    let recalls = [before, named_before, with, named_with, after];
-    println!("recall with {kind} in {dimension} dimensions: {recalls:?}");
-    assert!(recalls.iter().all(|recall| *recall >= least), "{recalls:?}");
+    recalls.push(recall(&store, &main, None, &mut numbers).await);
     close(store).await;
     // Without approximation, quantised vectors play no part.
     let store = open(folder.path(), EdgeConfig { exact: true, ..config }).await;
     assert_eq!(recall(&store, &main, None, &mut numbers).await, 1.0);
+    println!("recalls with {quantization:?} in {dimension} dimensions: {recalls:?}");
+    recalls
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_bits_find_nearly_all_of_the_best() {
-    quantised_search_finds_the_best(QuantizationKind::Int8, 32, 0.95).await;
+    let int8 = Quantization::new(QuantizationKind::Int8, None).unwrap();
+    let recalls = recalls_of_quantised_search(int8, 32).await;
+    assert!(recalls.iter().all(|recall| *recall >= 0.95), "{recalls:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_bit_finds_most_of_the_best_in_many_dimensions() {
-    quantised_search_finds_the_best(QuantizationKind::Binary, 256, 0.8).await;
+async fn one_bit_finds_the_best_with_enough_candidates() {
+    for (oversampling, least) in [(None, 0.5), (Some(8.0), 0.9)] {
+        let binary = Quantization::new(QuantizationKind::Binary, oversampling).unwrap();
+        let recalls = recalls_of_quantised_search(binary, 256).await;
+        assert!(recalls.iter().all(|recall| *recall >= least), "{recalls:?} with {oversampling:?}");
+    }
 }

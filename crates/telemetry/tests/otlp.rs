@@ -235,7 +235,7 @@ async fn retrieve() -> Vec<ScoredDocument> {
         let answer = embeddings.embed(&context(), EmbeddingRole::Query, texts).await?;
         let query = vector(&answer[0].vector);
         let params = MmrParams { k: 2, fetch_k: 20, lambda_mult: 0.5 };
-        store.max_marginal_relevance(&context(), &collection, &query, None, params, Scoring::default()).await
+        store.max_marginal_relevance(&context(), &collection, &query, None, None, params, Scoring::default()).await
     };
     let result = search.instrument(span.clone()).await;
     spans::record_result(&span, &result);

@@ -119,9 +119,11 @@ fn ask(shard: &Shard, question: &Question<'_>, count: usize, is_exact: bool) -> 
         rescore: Some(true),
         oversampling: Some(quantization.oversampling),
     });
+    let oversampling = shard.params.quantization.map_or(1.0, |quantization| quantization.oversampling);
+    let candidates = (count as f64 * oversampling).ceil() as usize;
     let params = engine::SearchParams {
         exact: is_exact,
-        hnsw_ef: Some(count.saturating_mul(2).max(MIN_VIEW)),
+        hnsw_ef: Some(candidates.saturating_mul(2).max(MIN_VIEW)),
         quantization,
         ..engine::SearchParams::default()
     };
