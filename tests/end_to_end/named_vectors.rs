@@ -90,7 +90,7 @@ async fn what_does_not_fit_is_named() {
         client.collections().create(request).await
     };
     let wrong_name =
-        create(|request| drop(request.named_vectors.insert("a.b".into(), space(1, v1::Metric::Dot)))).await;
+        create(|request| request.named_vectors.extend([("a.b".to_owned(), space(1, v1::Metric::Dot))])).await;
     expect::invalid("a name with a dot", wrong_name, "named_vectors");
     let no_dimension = create(|request| request.named_vectors.get_mut("title").unwrap().dimension = 0).await;
     expect::invalid("no dimension", no_dimension, "named_vectors[\"title\"].dimension");

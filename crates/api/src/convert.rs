@@ -34,7 +34,8 @@ pub use role::role_from_message;
 pub use score::{hit_to_message, hits_to_message};
 pub use value::{value_from_message, value_to_message};
 pub use vector::{
-    Encoding, encoding_from_message, vector_from_message, vector_to_message, vectors_from_message, vectors_to_message,
+    Encoding, GivenVectors, encoding_from_message, vector_from_message, vector_to_message, vectors_from_message,
+    vectors_to_message,
 };
 pub use vector_space::{named_spaces_from_message, named_spaces_to_message, vector_name_from_message};
 

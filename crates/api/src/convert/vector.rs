@@ -87,11 +87,14 @@ pub fn vectors_to_message(record: &Record, encoding: Encoding) -> v1::Vectors {
     }
 }
 
+/// The elements of a main vector, where there is one, and of named ones.
+pub type GivenVectors = (Option<Vec<f32>>, BTreeMap<String, Vec<f32>>);
+
 /// What a document of a write brings: the elements of its main vector, where it has one, and of the named ones.
 ///
 /// # Errors
 /// `InvalidArgument` for `dense` when there is nothing, and for the parts of `dense` and `named["name"]`.
-pub fn vectors_from_message(message: v1::Vectors) -> Result<(Option<Vec<f32>>, BTreeMap<String, Vec<f32>>)> {
+pub fn vectors_from_message(message: v1::Vectors) -> Result<GivenVectors> {
     let v1::Vectors { dense, named } = message;
     if dense.is_none() && named.is_empty() {
         return Err(Error::invalid("dense", "must be given"));
