@@ -13,6 +13,7 @@ mod expect;
 mod formats;
 mod keyword;
 mod lifecycle;
+mod named_vectors;
 mod protocol;
 mod remote_embedder;
 mod retrieval;

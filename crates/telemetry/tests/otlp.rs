@@ -94,7 +94,7 @@ fn scored_records() -> Vec<ScoredRecord> {
                 metadata: BTreeMap::new(),
             };
             let score = Metric::Cosine.score(&values, &[1.0, 0.0]);
-            ScoredRecord { record: Record { document: Arc::new(document), vector: vector(&values) }, score }
+            ScoredRecord { record: Record::new(Arc::new(document), vector(&values)), score }
         })
         .collect()
 }
@@ -139,7 +139,7 @@ impl VectorStore for FixedStore {
     }
 
     async fn params(&self, _: &RequestContext, _: &CollectionName) -> Result<VectorParams, Error> {
-        Ok(VectorParams { dimension: 2, metric: Metric::Cosine, keyword: None })
+        Ok(VectorParams::new(2, Metric::Cosine))
     }
 
     async fn upsert(&self, _: &RequestContext, _: &CollectionName, _: Vec<Record>) -> Result<(), Error> {
@@ -235,7 +235,7 @@ async fn retrieve() -> Vec<ScoredDocument> {
         let answer = embeddings.embed(&context(), EmbeddingRole::Query, texts).await?;
         let query = vector(&answer[0].vector);
         let params = MmrParams { k: 2, fetch_k: 20, lambda_mult: 0.5 };
-        store.max_marginal_relevance(&context(), &collection, &query, None, params, Scoring::default()).await
+        store.max_marginal_relevance(&context(), &collection, &query, None, None, params, Scoring::default()).await
     };
     let result = search.instrument(span.clone()).await;
     spans::record_result(&span, &result);
