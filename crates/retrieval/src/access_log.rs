@@ -23,12 +23,23 @@ const PREFIX: &str = "access-log.";
 const MOMENT: &str = "last_accessed_at";
 /// Moments that wait to be written, of all tenants; further ones are lost, and told in the log. Some megabytes, with long ids.
 const MAX_PENDING: usize = 20_000;
-/// How long moments are collected before they are written.
-const WRITE_DELAY: Duration = Duration::from_secs(1);
-/// Longest time for one write.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Documents of one write.
 const WRITE_DOCUMENTS: usize = 1000;
+
+/// How fast moments are written.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// How long they are collected before.
+    delay: Duration,
+    /// Longest time for one write.
+    timeout: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { delay: Duration::from_secs(1), timeout: Duration::from_secs(10) }
+    }
+}
 
 /// The access logs of all tenants. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -38,6 +49,7 @@ pub struct AccessLog(Arc<Shared>);
 type Place = (Tenant, CollectionName);
 
 struct Shared {
+    pace: Pace,
     documents: Arc<dyn DocumentStore>,
     pending: Mutex<Pending>,
     /// One writer at a time, so that an older moment never overwrites a newer one.
@@ -57,7 +69,12 @@ struct Pending {
 impl AccessLog {
     /// Logs in `documents`.
     pub fn new(documents: Arc<dyn DocumentStore>) -> Self {
-        Self(Arc::new(Shared { documents, pending: Mutex::default(), writing: tokio::sync::Mutex::default() }))
+        Self::at_pace(documents, Pace::default())
+    }
+
+    fn at_pace(documents: Arc<dyn DocumentStore>, pace: Pace) -> Self {
+        let (pending, writing) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self(Arc::new(Shared { pace, documents, pending, writing }))
     }
 
     /// The name in the document store of the log that a declaration calls `name`.
@@ -107,7 +124,7 @@ impl AccessLog {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             pending.is_scheduled = true;
-            runtime.spawn(write_later(Arc::downgrade(&self.0)));
+            runtime.spawn(write_later(Arc::downgrade(&self.0), self.0.pace.delay));
         }
     }
 
@@ -155,14 +172,14 @@ impl Shared {
 
     async fn put(&self, (tenant, log): &Place, batch: &[(DocumentId, f64)]) -> Result<()> {
         let principal = Principal { name: "access log".into(), tenant: tenant.clone(), role: Role::Writer };
-        let context = RequestContext::new(principal).with_deadline(Instant::now().checked_add(WRITE_TIMEOUT));
+        let context = RequestContext::new(principal).with_deadline(Instant::now().checked_add(self.pace.timeout));
         let document = |(id, moment): &(DocumentId, f64)| Document {
             id: id.clone(),
             page_content: String::new(),
             metadata: Metadata::from([(MOMENT.to_owned(), Value::Double(*moment))]),
         };
         let put = self.documents.put(&context, log, batch.iter().map(document).collect());
-        let in_time = tokio::time::timeout(WRITE_TIMEOUT, put).await;
+        let in_time = tokio::time::timeout(self.pace.timeout, put).await;
         in_time.unwrap_or(Err(Error::DeadlineExceeded("while moments of access were written")))
     }
 
@@ -185,9 +202,9 @@ impl Shared {
 
 /// Writes until nothing is left. After a failure it ends, and the next moment that is noted begins anew; a log that nobody has any
 /// more is not kept alive.
-async fn write_later(shared: Weak<Shared>) {
+async fn write_later(shared: Weak<Shared>, delay: Duration) {
     loop {
-        tokio::time::sleep(WRITE_DELAY).await;
+        tokio::time::sleep(delay).await;
         let Some(shared) = shared.upgrade() else { return };
         let written = shared.write().await;
         if let Err(error) = &written {
@@ -271,6 +288,12 @@ mod tests {
         }
     }
 
+    const PACE: Pace = Pace { delay: Duration::from_millis(40), timeout: Duration::from_millis(200) };
+
+    fn log_in(store: &Arc<Moody>) -> AccessLog {
+        AccessLog::at_pace(Arc::clone(store) as Arc<dyn DocumentStore>, PACE)
+    }
+
     fn context() -> RequestContext {
         RequestContext::new(Principal::anonymous())
     }
@@ -302,10 +325,10 @@ mod tests {
         hits(ids.iter().map(|id| (*id).to_owned()))
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn moments_are_seen_at_once_and_written_together_later() {
         let store = Moody::new();
-        let log = AccessLog::new(store.clone());
+        let log = log_in(&store);
         for moment in [5.0, 7.0, 6.0] {
             log.record(&context(), &log_name(), &named(&["a", "b"]), moment);
         }
@@ -314,21 +337,21 @@ mod tests {
         assert_eq!(last, [Some(7.0), Some(9.0), None]);
         assert_eq!(store.puts.load(Ordering::Relaxed), 0);
 
-        tokio::time::sleep(WRITE_DELAY * 3).await;
+        tokio::time::sleep(PACE.delay * 5).await;
         assert_eq!(store.puts.load(Ordering::Relaxed), 1, "one write for all of them");
         assert!(log.0.pending.lock().moments.is_empty());
-        let another_process = AccessLog::new(store);
+        let another_process = log_in(&store);
         let last = another_process.last(&context(), &log_name(), &named(&["a", "b", "c"])).await.unwrap();
         assert_eq!(last, [Some(7.0), Some(9.0), None]);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_store_that_fails_or_hangs_costs_nothing_but_the_write() {
         let store = Moody::new();
-        let log = AccessLog::new(store.clone());
+        let log = log_in(&store);
         store.is_broken.store(true, Ordering::Relaxed);
         log.record(&context(), &log_name(), &named(&["a"]), 1.0);
-        tokio::time::sleep(WRITE_DELAY * 3).await;
+        tokio::time::sleep(PACE.delay * 5).await;
         assert_eq!(store.puts.load(Ordering::Relaxed), 1, "it is not tried again until there is more to write");
         assert_eq!(log.last(&context(), &log_name(), &named(&["a"])).await.unwrap(), [Some(1.0)]);
 
@@ -340,10 +363,10 @@ mod tests {
         assert!(log.0.pending.lock().moments.is_empty());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_waits_is_bounded() {
         let store = Moody::new();
-        let log = AccessLog::new(store.clone());
+        let log = log_in(&store);
         log.record(&context(), &log_name(), &hits((0..MAX_PENDING + 5).map(|number| number.to_string())), 1.0);
         // What is noted already is still brought up to date.
         log.record(&context(), &log_name(), &named(&["0"]), 2.0);
@@ -357,10 +380,10 @@ mod tests {
         assert_eq!(last, [Some(2.0), Some(1.0), None]);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn tenants_have_logs_of_their_own_and_a_log_ends_with_its_last_owner() {
         let store = Moody::new();
-        let log = AccessLog::new(store.clone());
+        let log = log_in(&store);
         let other = Principal { tenant: Tenant::new("other").unwrap(), ..Principal::anonymous() };
         log.record(&RequestContext::new(other.clone()), &log_name(), &named(&["a"]), 1.0);
         for _ in 0..2 {
