@@ -324,6 +324,11 @@ mod tests {
         assert!(serde_json::from_str::<RetrieverFile>(both).unwrap().into_message().is_err());
         for (text, expected) in [
             (r#"{"vector_store":{"collection":"a","kk":1}}"#, "vector_store.kk: unknown field `kk`"),
+            // A threshold on a fused list would be one of nothing: it is no parameter, and so it is not ignored.
+            (
+                r#"{"ensemble":{"retrievers":[{"ref":"a"}],"score_threshold":0.4}}"#,
+                "ensemble.score_threshold: unknown field",
+            ),
             (r#"{"ensemble":{"retrievers":[{"ref":"a"},{"reff":"b"}]}}"#, "ensemble.retrievers[1].reff: unknown field"),
             ("ensemble:\n  retrievers:\n    - ref: a\n    - reff: b\n", "ensemble.retrievers[1].reff: unknown field"),
             ("vector_store: {collection: a, k: 1, k: 2}", "duplicate"),
