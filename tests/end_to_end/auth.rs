@@ -79,6 +79,31 @@ async fn every_call(client: &Client) -> Vec<(&'static str, Least, Result<(), Sta
     );
     call!(Reader, documents.list, v1::DocumentsListRequest { collection: docs(), ..Default::default() });
     call!(Reader, documents.count, v1::DocumentsCountRequest { collection: docs(), filter: None });
+    let parents = || "parents".to_owned();
+    call!(
+        Writer,
+        document_stores.put,
+        v1::DocumentStoresPutRequest { document_store: parents(), documents: vec![document("p", "all of it")] }
+    );
+    call!(
+        Reader,
+        document_stores.get,
+        v1::DocumentStoresGetRequest { document_store: parents(), ids: vec!["p".into()] }
+    );
+    call!(
+        Reader,
+        document_stores.list,
+        v1::DocumentStoresListRequest { document_store: parents(), ..Default::default() }
+    );
+    call!(
+        Writer,
+        document_stores.delete,
+        v1::DocumentStoresDeleteRequest {
+            document_store: parents(),
+            selector: Some(v1::document_stores_delete_request::Selector::All(true)),
+            children: None
+        }
+    );
     call!(Reader, embedder.embed_documents, v1::EmbedDocumentsRequest::default());
     call!(Reader, embedder.embed_query, v1::EmbedQueryRequest::default());
     call!(Reader, embedder.list_models, v1::ListModelsRequest {});

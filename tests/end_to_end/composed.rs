@@ -276,6 +276,15 @@ async fn spans_are_nested_as_the_tree_is() {
     for leg in ["retrieval mine", "retrieval vector_store"] {
         assert_eq!(one(leg).parent_span_id, fused.span_id, "{leg}");
     }
+    let fusion = one("fusion rrf");
+    assert_eq!(fusion.parent_span_id, fused.span_id);
+    let attribute = |key: &str| {
+        let found = fusion.attributes.iter().find(|attribute| attribute.key == key);
+        format!("{:?}", found.and_then(|attribute| attribute.value.clone()).and_then(|value| value.value))
+    };
+    for (key, expected) in [("toller.fusion.lists", 2), ("toller.fusion.candidates", 6), ("toller.fusion.hits", 4)] {
+        assert_eq!(attribute(key), format!("Some(IntValue({expected}))"), "{key}");
+    }
     assert_eq!(one("search near").parent_span_id, one("retrieval mine").span_id);
 }
 

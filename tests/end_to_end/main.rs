@@ -5,6 +5,7 @@ mod bad_input;
 mod cli;
 mod collections;
 mod composed;
+mod document_stores;
 mod documents;
 mod edge;
 mod embedder;

@@ -20,8 +20,9 @@ use tonic_types::StatusExt;
 use crate::expect;
 
 /// What is built, as the user guide says it.
-const SERVICES: [(&str, &[&str]); 5] = [
+const SERVICES: [(&str, &[&str]); 6] = [
     ("toller.v1.Collections", &["Create", "Delete", "Get", "List", "Stats", "Update"]),
+    ("toller.v1.DocumentStores", &["Delete", "Get", "List", "Put"]),
     ("toller.v1.Documents", &["Add", "Count", "Delete", "Get", "List"]),
     ("toller.v1.Embedder", &["EmbedDocuments", "EmbedQuery", "EmbedStream", "ListModels", "Rerank"]),
     ("toller.v1.Retrieval", &["BatchRetrieve", "Retrieve", "Search"]),
@@ -39,6 +40,7 @@ async fn health_answers_for_the_server_and_for_each_service() {
     for service in [
         "",
         "toller.v1.Collections",
+        "toller.v1.DocumentStores",
         "toller.v1.Documents",
         "toller.v1.Embedder",
         "toller.v1.Retrieval",

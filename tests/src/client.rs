@@ -6,6 +6,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use toller_api::v1;
 use toller_api::v1::collections_client::CollectionsClient;
+use toller_api::v1::document_stores_client::DocumentStoresClient;
 use toller_api::v1::documents_client::DocumentsClient;
 use toller_api::v1::embedder_client::EmbedderClient;
 use toller_api::v1::retrieval_client::RetrievalClient;
@@ -67,6 +68,11 @@ impl Client {
     /// `toller.v1.Documents`.
     pub fn documents(&self) -> DocumentsClient<Service> {
         DocumentsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// `toller.v1.DocumentStores`.
+    pub fn document_stores(&self) -> DocumentStoresClient<Service> {
+        DocumentStoresClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// `toller.v1.Embedder`.

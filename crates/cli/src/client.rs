@@ -6,6 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use toller_api::v1::collections_client::CollectionsClient;
+use toller_api::v1::document_stores_client::DocumentStoresClient;
 use toller_api::v1::documents_client::DocumentsClient;
 use toller_api::v1::embedder_client::EmbedderClient;
 use toller_api::v1::retrieval_client::RetrievalClient;
@@ -151,6 +152,11 @@ impl Connection {
     /// Client of `toller.v1.Documents`.
     pub(crate) fn documents(&self) -> DocumentsClient<Service> {
         DocumentsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Client of `toller.v1.DocumentStores`.
+    pub(crate) fn document_stores(&self) -> DocumentStoresClient<Service> {
+        DocumentStoresClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// Client of `toller.v1.Embedder`.

@@ -8,6 +8,7 @@ mod client;
 mod collections;
 mod command;
 mod confirm;
+mod document_stores;
 mod documents;
 mod embedder;
 mod error;

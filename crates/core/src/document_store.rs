@@ -32,4 +32,26 @@ pub trait DocumentStore: Send + Sync {
         after: Option<&DocumentId>,
         limit: usize,
     ) -> Result<Vec<Document>>;
+
+    /// Removes every document, and returns how many there were. Page by page: what fails on the way leaves the rest, and can be asked
+    /// for again.
+    ///
+    /// # Errors
+    /// As [`Self::scroll`] and [`Self::delete`].
+    async fn delete_all(&self, context: &RequestContext, collection: &CollectionName) -> Result<u64> {
+        /// Documents that are read to be removed at a time.
+        const PAGE: usize = 500;
+
+        let mut removed = 0;
+        loop {
+            // Others may write as fast as this removes.
+            context.check("while documents were removed")?;
+            let page = self.scroll(context, collection, None, PAGE).await?;
+            if page.is_empty() {
+                return Ok(removed);
+            }
+            let ids: Vec<DocumentId> = page.into_iter().map(|document| document.id).collect();
+            removed += self.delete(context, collection, &ids).await?;
+        }
+    }
 }

@@ -19,7 +19,9 @@ use crate::door::{self, bounded};
 use crate::error::GatewayError;
 use crate::limits::Limits;
 use crate::model;
-use crate::services::{CollectionsService, DocumentsService, RetrievalService, RetrieversService};
+use crate::services::{
+    CollectionsService, DocumentStoresService, DocumentsService, RetrievalService, RetrieversService,
+};
 
 /// A method that waits in the queue of the models for documents, besides those of the Embedder service.
 const BULK_METHODS: [&str; 1] = ["toller.v1.Documents/Add"];
@@ -99,6 +101,7 @@ pub async fn serve(
     let stored = StoredRetrievers::new(catalog);
     let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits.plan());
     let planner = Arc::new(planner.with_documents(Arc::clone(&data.documents)));
+    let access_log = planner.access_log().cloned();
 
     let server = door::server(&config, keys)
         .reflection(toller_api::DESCRIPTORS)
@@ -106,6 +109,14 @@ pub async fn serve(
         .bulk_methods(&door::BULK_METHODS)
         .add_service(bounded!(
             v1::collections_server::CollectionsServer::new(CollectionsService {
+                collections: Arc::clone(&collections),
+                limits: limits.clone()
+            }),
+            limits
+        ))
+        .add_service(bounded!(
+            v1::document_stores_server::DocumentStoresServer::new(DocumentStoresService {
+                documents: Arc::clone(&data.documents),
                 collections: Arc::clone(&collections),
                 limits: limits.clone()
             }),
@@ -141,6 +152,11 @@ pub async fn serve(
     };
     let shutdown = door::watched(&server, loaded, shutdown);
     let served = server.serve(listener, shutdown, || on_ready(&ready)).await;
+    if let Some(access_log) = access_log
+        && let Err(error) = access_log.flush().await
+    {
+        tracing::warn!(%error, "the last moments of access could not be written");
+    }
     // The data is saved also when serving failed.
     let saved = data.close(&folder).await;
     drop(folder);

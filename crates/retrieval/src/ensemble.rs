@@ -6,9 +6,10 @@ use toller_core::retriever::{DEFAULT_RRF_C, EnsembleSpec, Fusion};
 use toller_core::{Error, Metric, Query, Result, ScoredDocument};
 
 use crate::failure::Failure;
-use crate::fusion::{Fused, distribution_based, fuse, min_max, reciprocal_ranks};
+use crate::fusion::{distribution_based, min_max, reciprocal_ranks};
 use crate::identity::{Identity, Key};
-use crate::legs::{distinct_hits, leg_names, leg_score};
+use crate::leg_fusion::{LegHits, fuse_legs};
+use crate::legs::{distinct_hits, leg_names};
 use crate::node::{Found, Node, Operator, run_all};
 use crate::plan::Binder;
 use crate::run::Run;
@@ -87,18 +88,6 @@ impl Ensemble {
             }
         })
     }
-
-    /// The surviving copy of a fused document: the one that stood best, with what each leg said.
-    fn hit(&self, fused: Fused<Key>, lists: &mut [Vec<Option<ScoredDocument>>]) -> Option<ScoredDocument> {
-        let place = |rank: u32| rank as usize - 1;
-        let sources = fused.standings.iter().filter_map(|standing| {
-            let hit = lists.get(standing.list)?.get(place(standing.rank))?.as_ref()?;
-            Some(leg_score(&self.legs.get(standing.list)?.name, hit, standing.rank))
-        });
-        let sources = sources.collect();
-        let copy = lists.get_mut(fused.best.list)?.get_mut(place(fused.best.rank))?.take()?;
-        Some(ScoredDocument { score: fused.score, relevance: None, metric: None, sources, ..copy })
-    }
 }
 
 #[async_trait]
@@ -108,15 +97,12 @@ impl Operator for Ensemble {
         let lists = run_all(&nodes, run, query).await?;
         let lists: Vec<_> = lists.into_iter().map(|hits| distinct_hits(run, &self.identity, hits)).collect();
 
-        let mut entries = Vec::with_capacity(lists.len());
-        for (leg, hits) in self.legs.iter().zip(&lists) {
-            let contributions = self.contributions(leg, hits).map_err(Failure::from)?;
-            entries.push(hits.iter().map(|(key, _)| key.clone()).zip(contributions).collect());
+        let mut legs = Vec::with_capacity(lists.len());
+        for (leg, hits) in self.legs.iter().zip(lists) {
+            let contributions = self.contributions(leg, &hits).map_err(Failure::from)?;
+            legs.push(LegHits { name: leg.name.clone(), hits, contributions });
         }
-        let mut lists: Vec<Vec<_>> =
-            lists.into_iter().map(|hits| hits.into_iter().map(|(_, hit)| Some(hit)).collect()).collect();
-        let fused = fuse(&entries).into_iter().filter_map(|fused| self.hit(fused, &mut lists));
-        Ok(fused.take(self.k.map_or(usize::MAX, |k| k as usize)).collect())
+        Ok(fuse_legs(self.fusion, legs, self.k))
     }
 }
 

@@ -5,6 +5,7 @@
 //! of its own, with its checks, its binding and its running beside each other; what every node has around it is in `node`.
 //! Declarations are stored by name in [`stored::StoredRetrievers`].
 
+pub mod access_log;
 mod compression;
 mod decompose;
 mod ensemble;
@@ -16,7 +17,9 @@ mod hyde;
 mod identity;
 mod keyword;
 mod language_model;
+mod leg_fusion;
 mod legs;
+mod llm_router;
 mod merger;
 mod multi_query;
 mod multi_vector;
@@ -37,6 +40,7 @@ mod time_weighted;
 mod timestamp;
 mod vector_store;
 
+pub use access_log::AccessLog;
 pub use plan::{Plan, PlanLimits, Planner};
 pub use run::{Answer, RunOptions, TraceNode, Warning};
 pub use stored::StoredRetrievers;

@@ -7,11 +7,15 @@ use toller_core::retriever::MergerSpec;
 use toller_core::{Query, Result, ScoredDocument, SourceScore};
 
 use crate::identity::{Identity, Key};
+use crate::leg_fusion::within_span;
 use crate::legs::{leg_names, leg_score};
 use crate::node::{Found, Node, Operator, run_all};
 use crate::plan::Binder;
 use crate::run::Run;
 use crate::selection::round_robin;
+
+/// How its span calls what it does.
+const METHOD: &str = "round_robin";
 
 /// Takes hits in turn. Scores stay what they were; `sources` names the legs that found a document, with their ranks.
 pub(crate) struct Merger {
@@ -53,14 +57,18 @@ impl Operator for Merger {
             });
             keys.into_iter().zip(hits).collect()
         });
-        let merged: Vec<(Key, ScoredDocument)> = round_robin(keyed.collect());
-        let mut hits = if self.allow_duplicates {
-            merged.into_iter().map(|(_, hit)| hit).collect()
-        } else {
-            without_duplicates(merged)
-        };
-        hits.truncate(self.k.map_or(usize::MAX, |k| k as usize));
-        Ok(hits)
+        let lists: Vec<Vec<(Key, ScoredDocument)>> = keyed.collect();
+        let lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
+        Ok(within_span(METHOD, &lengths, || {
+            let merged = round_robin(lists);
+            let mut hits = if self.allow_duplicates {
+                merged.into_iter().map(|(_, hit)| hit).collect()
+            } else {
+                without_duplicates(merged)
+            };
+            hits.truncate(self.k.map_or(usize::MAX, |k| k as usize));
+            hits
+        }))
     }
 }
 

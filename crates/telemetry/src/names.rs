@@ -105,6 +105,14 @@ names! {
     TOLLER_MMR_LAMBDA = "toller.mmr.lambda_mult";
     /// Most picks (int).
     TOLLER_MMR_K = "toller.mmr.k";
+    /// How several lists become one, such as `rrf`.
+    TOLLER_FUSION_METHOD = "toller.fusion.method";
+    /// Lists that become one (int).
+    TOLLER_FUSION_LISTS = "toller.fusion.lists";
+    /// Hits of all the lists, each counted as often as it stands there (int).
+    TOLLER_FUSION_CANDIDATES = "toller.fusion.candidates";
+    /// Hits of the one list (int).
+    TOLLER_FUSION_HITS = "toller.fusion.hits";
 }
 
 // OpenTelemetry, generative AI.

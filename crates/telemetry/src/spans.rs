@@ -457,6 +457,24 @@ pub fn mmr(candidates: usize, k: usize, lambda_mult: f64) -> Span {
     )
 }
 
+/// The span of making one list of `lists` lists with `candidates` hits altogether, exported as `fusion {method}`.
+pub fn fusion(method: &'static str, lists: usize, candidates: usize) -> Span {
+    tracing::info_span!(
+        "fusion",
+        { names::OTEL_NAME } = format_args!("fusion {method}"),
+        { names::OTEL_KIND } = "internal",
+        { names::TOLLER_FUSION_METHOD } = method,
+        { names::TOLLER_FUSION_LISTS } = count(lists),
+        { names::TOLLER_FUSION_CANDIDATES } = count(candidates),
+        { names::TOLLER_FUSION_HITS } = Empty,
+    )
+}
+
+/// Adds the number of hits of the one list to a [`fusion`] span.
+pub fn record_fused(span: &Span, hits: usize) {
+    span.record(names::TOLLER_FUSION_HITS, count(hits));
+}
+
 /// What an [`rpc_server`] span says from its start.
 #[derive(Debug, Clone, Copy)]
 pub struct RpcServerSpan<'a> {

@@ -35,7 +35,7 @@ use self::duration::Timeout;
 use self::fusion::{Ensemble, Merger};
 use self::keyword::{Hybrid, Keyword};
 use self::parents::{MultiVector, ParentDocument};
-use self::routing::{Fallback, Router};
+use self::routing::{Fallback, LlmRouter, Router};
 use self::time_weighted::TimeWeighted;
 use self::vector_store::VectorStore;
 use crate::error::Error;
@@ -88,6 +88,8 @@ pub(crate) struct RetrieverFile {
     decompose: Option<Box<Decompose>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     self_query: Option<SelfQuery>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm_router: Option<LlmRouter>,
 }
 
 /// Reads JSON, which begins with a brace, or else YAML. Faults have the path of the field and the place in the text.
@@ -155,6 +157,7 @@ impl RetrieverFile {
             self.rephrase.map(|spec| spec.into_message().map(Box::new).map(Kind::Rephrase)),
             self.decompose.map(|spec| spec.into_message().map(Box::new).map(Kind::Decompose)),
             self.self_query.map(|spec| Ok(Kind::SelfQuery(spec.into_message()))),
+            self.llm_router.map(|spec| spec.into_message().map(Kind::LlmRouter)),
         ];
         Ok(v1::Retriever {
             name: self.name,
@@ -192,6 +195,7 @@ impl RetrieverFile {
             rephrase: None,
             decompose: None,
             self_query: None,
+            llm_router: None,
         };
         match message.kind {
             None => {}
@@ -214,6 +218,7 @@ impl RetrieverFile {
             Some(Kind::Rephrase(spec)) => file.rephrase = Some(Box::new(Rephrase::from_message(*spec)?)),
             Some(Kind::Decompose(spec)) => file.decompose = Some(Box::new(Decompose::from_message(*spec)?)),
             Some(Kind::SelfQuery(spec)) => file.self_query = Some(SelfQuery::from_message(spec)?),
+            Some(Kind::LlmRouter(spec)) => file.llm_router = Some(LlmRouter::from_message(spec)?),
         }
         Ok(file)
     }
@@ -265,6 +270,8 @@ impl RetrieverFile {
             ("decompose", spec.retriever.summary().1)
         } else if let Some(spec) = &self.self_query {
             ("self_query", spec.search.collection.clone())
+        } else if let Some(spec) = &self.llm_router {
+            ("llm_router", format!("{} routes", spec.routes.len()))
         } else {
             ("-", "-".to_owned())
         }
@@ -317,6 +324,11 @@ mod tests {
         assert!(serde_json::from_str::<RetrieverFile>(both).unwrap().into_message().is_err());
         for (text, expected) in [
             (r#"{"vector_store":{"collection":"a","kk":1}}"#, "vector_store.kk: unknown field `kk`"),
+            // A threshold on a fused list would be one of nothing: it is no parameter, and so it is not ignored.
+            (
+                r#"{"ensemble":{"retrievers":[{"ref":"a"}],"score_threshold":0.4}}"#,
+                "ensemble.score_threshold: unknown field",
+            ),
             (r#"{"ensemble":{"retrievers":[{"ref":"a"},{"reff":"b"}]}}"#, "ensemble.retrievers[1].reff: unknown field"),
             ("ensemble:\n  retrievers:\n    - ref: a\n    - reff: b\n", "ensemble.retrievers[1].reff: unknown field"),
             ("vector_store: {collection: a, k: 1, k: 2}", "duplicate"),
@@ -344,7 +356,7 @@ mod tests {
             {"router":{"rules":[{"contains":"x","retriever":{"ref":"b"}},{"regex":"^y","retriever":{"ref":"b"}},
                 {"length":{"min":0,"max":9},"retriever":{"ref":"b"}},{"metadata":{"plan":"pro"},"retriever":{"ref":"b"}}],
                 "default_retriever":{"ref":"c"}}},
-            {"time_weighted":{"retriever":{"ref":"b"},"decay_rate":0.0,"timestamp_field":"at","k":1,"other_score_keys":["s"]}},
+            {"time_weighted":{"retriever":{"ref":"b"},"decay_rate":0.0,"timestamp_field":"at","k":1,"other_score_keys":["s"],"access_log":"seen"}},
             {"keyword":{"collection":"a","k":3,"filter":{"lang":"en"},"with_vectors":true}},
             {"hybrid":{"collection":"a","k":3,"leg_k":9,"vector_weight":0.0,"keyword_weight":2.0,"fusion":"min_max","filter":{"lang":"en"}}},
             {"multi_query":{"retriever":{"ref":"b"},"include_original":false,"queries":["x"],"k":2}},
@@ -353,7 +365,9 @@ mod tests {
             {"contextual_compression":{"retriever":{"ref":"b"},"compressors":[
                 {"llm_extract":{"model":"m"}},{"llm_filter":{"prompt":"p"}},{"on_error":"skip","llm_rerank":{"top_n":0}}]}},
             {"self_query":{"search":{"collection":"a"},"fields":[{"name":"year","type":"integer","description":"d"},
-                {"name":"tags","type":"string_list"}],"contents":"films","on_invalid":"ignore"}}
+                {"name":"tags","type":"string_list"}],"contents":"films","on_invalid":"ignore"}},
+            {"llm_router":{"routes":[{"name":"x","description":"d","retriever":{"ref":"b"}},
+                {"name":"y","description":"e","retriever":{"ref":"c"}}],"model":"m","max_routes":1,"default_route":"y","k":0}}
             ],"min_hits":2,"min_relevance":0.0}}"#;
         let file: RetrieverFile = parse(tree).unwrap();
         let back = RetrieverFile::from_message(file.clone().into_message().unwrap()).unwrap();
@@ -361,7 +375,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&back).unwrap(), plain);
         // JSON is YAML; after a line that is none it is read as such.
         assert_eq!(parse::<RetrieverFile>(&format!("# a comment\n{tree}")).unwrap(), file);
-        assert_eq!(back.summary(), ("fallback", "14 retrievers".to_owned()));
+        assert_eq!(back.summary(), ("fallback", "15 retrievers".to_owned()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Router and fallback.
+//! Routers and fallback.
 
 use serde::{Deserialize, Serialize};
 use toller_api::convert::filter_to_message;
@@ -41,6 +41,32 @@ struct Length {
     min: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max: Option<u32>,
+}
+
+/// Retrievers that a language model chooses among.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LlmRouter {
+    pub(super) routes: Vec<Route>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_routes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_route: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    k: Option<u32>,
+}
+
+/// A retriever with what can be found there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Route {
+    name: String,
+    description: String,
+    retriever: RetrieverFile,
 }
 
 /// One retriever after the other.
@@ -91,6 +117,32 @@ impl Rule {
             Some(Condition::Metadata(filter)) => rule.metadata = shown_filter(Some(filter))?,
         }
         Ok(rule)
+    }
+}
+
+impl LlmRouter {
+    pub(super) fn into_message(self) -> Result<v1::LlmRouterRetriever, Error> {
+        let Self { routes, model, prompt, max_routes, default_route, k } = self;
+        let routes = routes.into_iter().map(Route::into_message).collect::<Result<_, _>>()?;
+        Ok(v1::LlmRouterRetriever { routes, model, prompt, max_routes, default_route, k })
+    }
+
+    pub(super) fn from_message(message: v1::LlmRouterRetriever) -> Result<Self, Error> {
+        let v1::LlmRouterRetriever { routes, model, prompt, max_routes, default_route, k } = message;
+        let routes = routes.into_iter().map(Route::from_message).collect::<Result<_, _>>()?;
+        Ok(Self { routes, model, prompt, max_routes, default_route, k })
+    }
+}
+
+impl Route {
+    fn into_message(self) -> Result<v1::LlmRoute, Error> {
+        let Self { name, description, retriever } = self;
+        Ok(v1::LlmRoute { name, description, retriever: Some(retriever.into_message()?) })
+    }
+
+    fn from_message(message: v1::LlmRoute) -> Result<Self, Error> {
+        let v1::LlmRoute { name, description, retriever } = message;
+        Ok(Self { name, description, retriever: RetrieverFile::from_message(retriever.unwrap_or_default())? })
     }
 }
 

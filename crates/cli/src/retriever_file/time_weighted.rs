@@ -19,6 +19,8 @@ pub(super) struct TimeWeighted {
     k: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     other_score_keys: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access_log: Option<String>,
 }
 
 impl TimeWeighted {
@@ -29,6 +31,7 @@ impl TimeWeighted {
             timestamp_field: self.timestamp_field,
             k: self.k,
             other_score_keys: self.other_score_keys,
+            access_log: self.access_log,
         })
     }
 
@@ -39,6 +42,7 @@ impl TimeWeighted {
             timestamp_field: message.timestamp_field,
             k: message.k,
             other_score_keys: message.other_score_keys,
+            access_log: message.access_log,
         })
     }
 }

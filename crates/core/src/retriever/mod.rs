@@ -34,7 +34,7 @@ pub use compression::{
 pub use fusion::{DEFAULT_RRF_C, EnsembleSpec, Fusion, MergerSpec};
 pub use keyword::{DEFAULT_LEG_K, HybridRetrieverSpec, KeywordRetrieverSpec};
 pub use parents::{DEFAULT_ID_KEY, MultiVectorSpec, ParentDocumentSpec, ParentScore, ParentSource};
-pub use routing::{FallbackSpec, RouterCondition, RouterRule, RouterSpec};
+pub use routing::{FallbackSpec, LlmRouterSpec, MOST_ROUTES, RouteSpec, RouterCondition, RouterRule, RouterSpec};
 pub use time_weighted::{
     DEFAULT_DECAY_RATE, DEFAULT_TIME_WEIGHTED_CANDIDATES, DEFAULT_TIMESTAMP_FIELD, TimeWeightedSpec,
 };
@@ -146,6 +146,8 @@ pub enum RetrieverKind {
     Decompose(DecomposeSpec),
     /// Has a model write the query's conditions as a filter.
     SelfQuery(SelfQuerySpec),
+    /// Has a model choose among described retrievers.
+    LlmRouter(LlmRouterSpec),
 }
 
 impl RetrieverKind {
@@ -169,6 +171,7 @@ impl RetrieverKind {
             Self::Rephrase(_) => "rephrase",
             Self::Decompose(_) => "decompose",
             Self::SelfQuery(_) => "self_query",
+            Self::LlmRouter(_) => "llm_router",
         }
     }
 
@@ -192,6 +195,12 @@ impl RetrieverKind {
             Self::Merger(spec) => listed(kind, &mut spec.retrievers),
             Self::Ensemble(spec) => listed(kind, &mut spec.retrievers),
             Self::Fallback(spec) => listed(kind, &mut spec.retrievers),
+            Self::LlmRouter(spec) => {
+                let routes = spec.routes.iter_mut().enumerate();
+                routes
+                    .map(|(index, route)| (format!("{kind}.routes[{index}].retriever"), &mut route.retriever))
+                    .collect()
+            }
             Self::Router(spec) => {
                 let rules = spec.rules.iter_mut().enumerate();
                 let rules =

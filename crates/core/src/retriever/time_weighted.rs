@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RetrieverSpec;
+use crate::collection::CollectionName;
 
 /// Default rate of decay in an hour, as in LangChain.
 pub const DEFAULT_DECAY_RATE: f64 = 0.01;
@@ -24,4 +25,7 @@ pub struct TimeWeightedSpec {
     pub k: Option<u32>,
     /// Paths in the metadata of numbers that are added.
     pub other_score_keys: Vec<String>,
+    /// Where the moments are kept at which documents were last found; then recency counts from them too. None for no such record.
+    #[serde(default)]
+    pub access_log: Option<CollectionName>,
 }

@@ -2,21 +2,17 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use toller_api::convert::{self, Encoding};
 use toller_api::v1;
 use toller_api::v1::documents_server::Documents as DocumentsRpc;
 use toller_core::vector_store::Selector;
-use toller_core::{DocumentId, Error, Record, RequestContext, Result, Role};
+use toller_core::{Error, Record, RequestContext, Result, Role};
 use toller_serving::context::answer;
 use toller_store::{AddOptions, CollectionHandle, Collections, NewDocument};
 use tonic::{Request, Response, Status};
 
+use super::page;
 use crate::limits::Limits;
-
-const DEFAULT_PAGE_SIZE: u32 = 100;
-const MAX_PAGE_SIZE: u32 = 1000;
 
 pub(crate) struct DocumentsService {
     pub(crate) collections: Arc<Collections>,
@@ -89,7 +85,7 @@ impl DocumentsRpc for DocumentsService {
                     None => answer.missing_ids.push(id.as_str().to_owned()),
                     Some(record) => {
                         let document = record_to_message(&record, encoding);
-                        bytes += encoded_bytes(&document);
+                        bytes += page::encoded_bytes(&document);
                         self.limits.check_answer("ids", bytes)?;
                         answer.documents.push(document);
                     }
@@ -135,10 +131,7 @@ impl DocumentsRpc for DocumentsService {
         request: Request<v1::DocumentsListRequest>,
     ) -> Result<Response<v1::DocumentsListResponse>, Status> {
         answer(request, Role::Reader, async |context, message| {
-            let page_size = message.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
-            if !(1..=MAX_PAGE_SIZE).contains(&page_size) {
-                return Err(Error::invalid("page_size", format!("must be from 1 to {MAX_PAGE_SIZE}, got {page_size}")));
-            }
+            let page_size = page::size(message.page_size)?;
             let ids_only = message.ids_only.unwrap_or(false);
             if ids_only && message.with_vectors == Some(true) {
                 return Err(Error::invalid("with_vectors", "contradicts ids_only"));
@@ -146,12 +139,12 @@ impl DocumentsRpc for DocumentsService {
             let encoding = wanted_vectors(message.with_vectors, message.encoding)?;
             let filter = convert::optional_filter_from_message(message.filter)?;
             self.limits.check_filter(filter.as_ref())?;
-            let from = id_from_page_token(&message.page_token)?;
+            let from = page::id_from_token(&message.page_token)?;
             let collection = self.open(&context, &message.collection).await?;
-            let page = collection.scroll(&context, filter.as_ref(), from.as_ref(), page_size as usize).await?;
+            let page = collection.scroll(&context, filter.as_ref(), from.as_ref(), page_size).await?;
 
             let mut answer = v1::DocumentsListResponse {
-                next_page_token: page.next.as_ref().map(page_token).unwrap_or_default(),
+                next_page_token: page.next.as_ref().map(page::token).unwrap_or_default(),
                 ..Default::default()
             };
             let mut bytes = 0;
@@ -161,10 +154,10 @@ impl DocumentsRpc for DocumentsService {
                 } else {
                     record_to_message(record, encoding)
                 };
-                bytes += encoded_bytes(&document);
+                bytes += page::encoded_bytes(&document);
                 // A page ends early where the next document would not fit into the message.
-                if bytes + MAX_PAGE_TOKEN_BYTES > self.limits.max_message_bytes() && !answer.documents.is_empty() {
-                    answer.next_page_token = page_token(&record.document.id);
+                if bytes + page::MAX_TOKEN_BYTES > self.limits.max_message_bytes() && !answer.documents.is_empty() {
+                    answer.next_page_token = page::token(&record.document.id);
                     break;
                 }
                 self.limits.check_answer("page_size", bytes)?;
@@ -190,16 +183,6 @@ impl DocumentsRpc for DocumentsService {
     }
 }
 
-/// An id of the longest allowed length, in base64, with the bytes of its field.
-const MAX_PAGE_TOKEN_BYTES: usize = 1400;
-
-/// The bytes that a document adds to an answer.
-fn encoded_bytes(document: &v1::Document) -> usize {
-    /// Tag and length of a repeated message.
-    const OVERHEAD_BYTES: usize = 6;
-    prost::Message::encoded_len(document) + OVERHEAD_BYTES
-}
-
 fn wanted_vectors(with_vectors: Option<bool>, encoding: i32) -> Result<Option<Encoding>> {
     let encoding = convert::encoding_from_message(encoding)?;
     Ok(with_vectors.unwrap_or(false).then_some(encoding))
@@ -208,33 +191,4 @@ fn wanted_vectors(with_vectors: Option<bool>, encoding: i32) -> Result<Option<En
 fn record_to_message(record: &Record, encoding: Option<Encoding>) -> v1::Document {
     let vectors = encoding.map(|encoding| convert::vectors_to_message(record, encoding));
     convert::document_to_message(&record.document, vectors)
-}
-
-/// The token of the page that begins with `id`; opaque to clients.
-fn page_token(id: &DocumentId) -> String {
-    URL_SAFE_NO_PAD.encode(id.as_str())
-}
-
-fn id_from_page_token(token: &str) -> Result<Option<DocumentId>> {
-    if token.is_empty() {
-        return Ok(None);
-    }
-    let id = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let id = id.and_then(|id| DocumentId::new(id).ok());
-    id.map(Some).ok_or_else(|| Error::invalid("page_token", "must be the next_page_token of an earlier answer"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn page_tokens_survive_the_round_trip() {
-        for id in ["a", "docs/ünï.md#1", "\u{10FFFF}"] {
-            let id = DocumentId::new(id).unwrap();
-            assert_eq!(id_from_page_token(&page_token(&id)), Ok(Some(id)));
-        }
-        assert!(id_from_page_token("???").is_err());
-        assert_eq!(id_from_page_token(""), Ok(None));
-    }
 }

@@ -15,6 +15,7 @@ use toller_store::CollectionHandle;
 
 use super::Planner;
 use super::faults::Faults;
+use crate::access_log::AccessLog;
 use crate::compression::ContextualCompression;
 use crate::decompose::Decompose;
 use crate::ensemble::Ensemble;
@@ -23,6 +24,7 @@ use crate::hybrid::HybridRetriever;
 use crate::hyde::Hyde;
 use crate::identity::Identity;
 use crate::keyword::KeywordRetriever;
+use crate::llm_router::LlmRouter;
 use crate::merger::Merger;
 use crate::multi_query::MultiQuery;
 use crate::multi_vector::MultiVector;
@@ -93,6 +95,7 @@ impl Binder<'_> {
             RetrieverKind::Rephrase(spec) => boxed(Rephrase::bind(self, path, spec).await),
             RetrieverKind::Decompose(spec) => boxed(Decompose::bind(self, path, spec).await),
             RetrieverKind::SelfQuery(spec) => boxed(SelfQuery::bind(self, path, spec).await),
+            RetrieverKind::LlmRouter(spec) => boxed(LlmRouter::bind(self, path, spec).await),
             // It could not be resolved, which is a fault already.
             RetrieverKind::Ref(_) => Ok(None),
         }
@@ -209,6 +212,11 @@ impl Binder<'_> {
     /// Most hits of one node.
     pub(crate) fn max_k(&self) -> u32 {
         self.planner.limits.max_k
+    }
+
+    /// The access logs, where there is a store of documents.
+    pub(crate) fn access_log(&self) -> Option<AccessLog> {
+        self.planner.access_log().cloned()
     }
 
     /// The store of documents without vectors, where there is one.

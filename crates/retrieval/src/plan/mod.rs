@@ -25,6 +25,7 @@ pub use limits::PlanLimits;
 
 use self::faults::Faults;
 use self::resolve::Resolver;
+use crate::access_log::AccessLog;
 use crate::node::Node;
 use crate::run::{Answer, Run, RunOptions};
 use crate::stored::StoredRetrievers;
@@ -67,6 +68,7 @@ impl Retriever for Plan {
 pub struct Planner {
     pub(crate) collections: Arc<Collections>,
     pub(crate) documents: Option<Arc<dyn DocumentStore>>,
+    access_log: Option<AccessLog>,
     stored: StoredRetrievers,
     pub(crate) limits: PlanLimits,
     metrics: KindMetrics,
@@ -75,13 +77,18 @@ pub struct Planner {
 impl Planner {
     /// A planner over these collections, with their models, and stored retrievers.
     pub fn new(collections: Arc<Collections>, stored: StoredRetrievers, limits: PlanLimits) -> Self {
-        Self { collections, documents: None, stored, limits, metrics: KindMetrics::default() }
+        Self { collections, documents: None, access_log: None, stored, limits, metrics: KindMetrics::default() }
     }
 
-    /// The same planner with a store of documents, where parents may be.
+    /// The same planner with a store of documents, where parents may be and access logs are kept.
     #[must_use]
     pub fn with_documents(self, documents: Arc<dyn DocumentStore>) -> Self {
-        Self { documents: Some(documents), ..self }
+        Self { access_log: Some(AccessLog::new(Arc::clone(&documents))), documents: Some(documents), ..self }
+    }
+
+    /// The access logs of its retrievers, to be flushed when the process ends; none without a store of documents.
+    pub fn access_log(&self) -> Option<&AccessLog> {
+        self.access_log.as_ref()
     }
 
     /// The running form of `spec`, bound to the collections of the context's tenant.
@@ -187,7 +194,7 @@ impl Planner {
 struct KindMetrics(BTreeMap<&'static str, Arc<RetrievalMetrics>>);
 
 /// Every kind that runs.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 17] = [
     "vector_store",
     "multi_vector",
     "parent_document",
@@ -204,6 +211,7 @@ const KINDS: [&str; 16] = [
     "rephrase",
     "decompose",
     "self_query",
+    "llm_router",
 ];
 
 impl Default for KindMetrics {

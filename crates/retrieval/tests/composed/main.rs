@@ -13,6 +13,7 @@ mod keyword;
 mod oracles;
 mod parents;
 mod properties;
+mod reported;
 mod routing;
 mod running;
 mod specs;

@@ -113,6 +113,7 @@ pub(crate) fn time_weighted(retriever: RetrieverSpec, change: impl FnOnce(&mut T
         timestamp_field: None,
         k: None,
         other_score_keys: Vec::new(),
+        access_log: None,
     };
     change(&mut spec);
     RetrieverSpec::new(RetrieverKind::TimeWeighted(spec))

@@ -1,16 +1,27 @@
 //! A tree that needs a language model where there is none.
 
-use toller_core::Error;
 use toller_core::retriever::{
-    AskSpec, CompressorKind, DecomposeSpec, FieldKind, FieldSpec, HydeSpec, LlmRerankSpec, MultiQuerySpec, OnError,
-    OnInvalid, RephraseSpec, RetrieverKind, RetrieverSpec, SelfQuerySpec,
+    AskSpec, CompressorKind, DecomposeSpec, FieldKind, FieldSpec, HydeSpec, LlmRerankSpec, LlmRouterSpec,
+    MultiQuerySpec, OnError, OnInvalid, RephraseSpec, RetrieverKind, RetrieverName, RetrieverSpec, RouteSpec,
+    SelfQuerySpec,
 };
+use toller_core::{ChatMessage, Error};
 
 use crate::world::{World, compressed, ids, leaf, search, warnings};
 
 /// Every kind that asks, and where its model is named.
 fn asking() -> Vec<(RetrieverKind, &'static str)> {
-    let ask = AskSpec::default;
+    asking_of(None)
+}
+
+/// As [`asking`], of the model of that name.
+fn asking_of(model: Option<&str>) -> Vec<(RetrieverKind, &'static str)> {
+    let ask = || AskSpec { model: model.map(str::to_owned), prompt: None };
+    let route = |name: &str| RouteSpec {
+        name: RetrieverName::new(name).unwrap(),
+        description: format!("all about {name}"),
+        retriever: *leaf(1),
+    };
     let compressor = |kind| compressed(kind, OnError::Fail);
     vec![
         (
@@ -46,10 +57,20 @@ fn asking() -> Vec<(RetrieverKind, &'static str)> {
             }),
             "self_query.model",
         ),
+        (
+            RetrieverKind::LlmRouter(LlmRouterSpec {
+                routes: vec![route("cats"), route("dogs")],
+                ask: ask(),
+                max_routes: None,
+                default_route: Some(RetrieverName::new("dogs").unwrap()),
+                k: None,
+            }),
+            "llm_router.model",
+        ),
         (compressor(CompressorKind::LlmExtract(ask())), "contextual_compression.compressors[0].llm_extract.model"),
         (compressor(CompressorKind::LlmFilter(ask())), "contextual_compression.compressors[0].llm_filter.model"),
         (
-            compressor(CompressorKind::LlmRerank(LlmRerankSpec::default())),
+            compressor(CompressorKind::LlmRerank(LlmRerankSpec { ask: ask(), top_n: None })),
             "contextual_compression.compressors[0].llm_rerank.model",
         ),
     ]
@@ -78,5 +99,21 @@ async fn where_there_is_one_every_kind_is_planned() {
     for (kind, _) in asking() {
         let faults = world.planner.validate(&world.context, &RetrieverSpec::new(kind)).await.unwrap();
         assert_eq!(faults, []);
+    }
+}
+
+#[tokio::test]
+async fn the_model_that_a_retriever_names_is_the_one_that_is_asked() {
+    let world = World::new().await;
+    let history = [ChatMessage::user("hello")];
+    for (named, expected) in [(None, "talker"), (Some("talker"), "talker"), (Some("thinker"), "thinker")] {
+        for (kind, path) in asking_of(named) {
+            world.try_run(kind, "the toller", &history).await.unwrap();
+            let asked = world.service.take_models();
+            assert!(!asked.is_empty() && asked.iter().all(|model| model == expected), "{path}: {asked:?}");
+        }
+    }
+    for (kind, _) in asking_of(Some("nobody")) {
+        assert!(matches!(world.fault(kind).await, Error::NotFound { name, .. } if name == "nobody"));
     }
 }

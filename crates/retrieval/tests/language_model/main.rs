@@ -3,6 +3,7 @@
 
 mod compressors;
 mod configured;
+mod llm_router;
 mod queries;
 mod self_query;
 mod service;

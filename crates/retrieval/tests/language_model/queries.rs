@@ -1,13 +1,15 @@
 //! Retrievers that change the query: several wordings, parts, a conversation's query, a made-up answer.
 
+use toller_core::filter::KeyPath;
 use toller_core::retriever::{
-    AskSpec, DecomposeSpec, FallbackSpec, HydeSpec, MultiQuerySpec, OnError, RephraseSpec, RetrieverKind, RetrieverSpec,
+    AskSpec, DecomposeSpec, FallbackSpec, HydeSpec, MultiQuerySpec, OnError, RephraseSpec, RetrieverKind,
+    RetrieverSpec, VectorStoreRetrieverSpec,
 };
-use toller_core::{ChatMessage, ChatRole, EmbeddingRole, Error, Query};
+use toller_core::{ChatMessage, ChatRole, EmbeddingRole, Error, Filter, Query, Value};
 use toller_retrieval::RunOptions;
 
 use crate::service::Answer::{Cut, Stall, Status, Text};
-use crate::world::{World, ids, leaf, prompt, warnings};
+use crate::world::{World, ids, leaf, prompt, search, warnings};
 
 fn multi_query(k: u32) -> MultiQuerySpec {
     MultiQuerySpec {
@@ -236,4 +238,34 @@ async fn prompts_are_checked_before_anything_is_asked() {
     let own = MultiQuerySpec { ask, max_queries: Some(1), include_original: Some(false), ..multi_query(1) };
     assert_eq!(ids(&world.run(RetrieverKind::MultiQuery(own), "a cat").await.hits), ["d"]);
     assert_eq!(world.service.take_questions(), ["{\"q\": \"a cat\", \"n\": 1}"]);
+}
+
+#[tokio::test]
+async fn every_wording_is_searched_with_the_filter_and_the_bounds_of_what_is_below() {
+    let world = World::new().await;
+    world.service.next(Text("a cat\na fish\na bird"));
+    let of_cats = Filter::Eq(KeyPath::parse("kind").unwrap(), Value::from("cat"));
+    let below = VectorStoreRetrieverSpec { filter: Some(of_cats), ..search(3) };
+    let below = RetrieverSpec::new(RetrieverKind::VectorStore(below));
+    let spec = MultiQuerySpec { retriever: Box::new(below), ..multi_query(3) };
+    let answer = world.run(RetrieverKind::MultiQuery(spec), "the toller").await;
+    assert_eq!(ids(&answer.hits), ["b"], "no other kind, whatever the wording");
+    assert_eq!(answer.hits[0].sources.len(), 4);
+    world.service.next(Text("a cat\na fish\na bird"));
+    let strict = VectorStoreRetrieverSpec { score_threshold: Some(0.9), ..search(3) };
+    let strict = RetrieverSpec::new(RetrieverKind::VectorStore(strict));
+    let spec = MultiQuerySpec { retriever: Box::new(strict), include_original: Some(false), ..multi_query(3) };
+    let mut found = world.run(RetrieverKind::MultiQuery(spec), "the toller").await.hits;
+    found.sort_by(|left, right| left.document.id.cmp(&right.document.id));
+    assert_eq!(ids(&found), ["b", "c", "d"], "one for each wording");
+}
+
+#[tokio::test]
+async fn a_text_as_a_document_never_gets_its_vector_as_a_query() {
+    let world = World::new().await;
+    world.service.next(Text("a cat"));
+    world.run(RetrieverKind::Hyde(hyde(true)), "a cat").await;
+    let embedded = world.take_embedded();
+    let roles: Vec<_> = embedded.iter().map(|(role, text)| (*role, text.as_str())).collect();
+    assert_eq!(roles, [(EmbeddingRole::Document, "a cat"), (EmbeddingRole::Query, "a cat")]);
 }

@@ -26,6 +26,7 @@ pub(crate) enum Answer {
 /// What the service was asked and will answer.
 #[derive(Default)]
 pub(crate) struct Service {
+    url: String,
     /// An answer for each question that has the text in it; the first that fits counts.
     rules: Mutex<Vec<(&'static str, Answer)>>,
     /// For questions without a rule, in order; then an empty answer.
@@ -38,16 +39,28 @@ impl Service {
     pub(crate) async fn start(structured_output: bool) -> (Arc<Self>, Arc<dyn LanguageModel>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let service = Arc::new(Self::default());
+        let service = Arc::new(Self { url: url.clone(), ..Self::default() });
         let shared = Arc::clone(&service);
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
                 tokio::spawn(Arc::clone(&shared).serve(connection));
             }
         });
+        let client = service.client("talker", structured_output);
+        (service, client)
+    }
+
+    /// A client of it that asks for `model`.
+    pub(crate) fn client(&self, model: &str, structured_output: bool) -> Arc<dyn LanguageModel> {
         let timeout = Duration::from_millis(1500);
-        let config = ChatConfig { structured_output, timeout, ..ChatConfig::new(url, "talker") };
-        (service, Arc::new(OpenAiChat::new(config).unwrap()))
+        let config = ChatConfig { structured_output, timeout, ..ChatConfig::new(self.url.clone(), model) };
+        Arc::new(OpenAiChat::new(config).unwrap())
+    }
+
+    /// Which models were asked so far, and forgets the questions.
+    pub(crate) fn take_models(&self) -> Vec<String> {
+        let questions = std::mem::take(&mut *self.questions.lock().unwrap());
+        questions.iter().map(|question| question["model"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Answers the next question without a rule.

@@ -91,6 +91,8 @@ impl World {
         let (service, chat) = Service::start(structured_output).await;
         if language_model {
             models.language_models.add_default("talker", chat).unwrap();
+            let thinker = service.client("thinker", structured_output);
+            models.language_models.add("thinker", thinker).unwrap();
         }
         let memory = MemoryStore::new();
         let catalog = Arc::clone(&memory.catalog) as Arc<dyn Catalog>;

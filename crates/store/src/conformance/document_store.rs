@@ -57,6 +57,18 @@ pub async fn pages_are_in_id_order(store: Arc<dyn DocumentStore>) {
     assert_eq!(page(None, 0).await, [] as [&str; 0]);
 }
 
+/// Removing all removes those of one collection, however many there are, and counts them.
+pub async fn all_documents_of_a_collection_are_removed(store: Arc<dyn DocumentStore>) {
+    let (context, docs, more) = (context("conformance"), collection("docs"), collection("more"));
+    let many = (0..1001).map(|number| document(&format!("d{number}"), Metadata::new())).collect();
+    store.put(&context, &docs, many).await.unwrap();
+    store.put(&context, &more, vec![document("kept", Metadata::new())]).await.unwrap();
+    assert_eq!(store.delete_all(&context, &docs).await.unwrap(), 1001);
+    assert_eq!(store.scroll(&context, &docs, None, 9).await.unwrap(), []);
+    assert_eq!(store.scroll(&context, &more, None, 9).await.unwrap().len(), 1);
+    assert_eq!(store.delete_all(&context, &docs).await.unwrap(), 0);
+}
+
 /// Tenant and collection are part of every key.
 pub async fn documents_of_tenants_and_collections_are_apart(store: Arc<dyn DocumentStore>) {
     let (ours, theirs) = (context("conformance"), context("other"));

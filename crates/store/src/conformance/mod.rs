@@ -103,6 +103,7 @@ macro_rules! document_store_conformance {
             document_store::documents_are_kept_replaced_and_removed,
             document_store::a_put_is_all_or_none,
             document_store::pages_are_in_id_order,
+            document_store::all_documents_of_a_collection_are_removed,
             document_store::documents_of_tenants_and_collections_are_apart,
         }
     };

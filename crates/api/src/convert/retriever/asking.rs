@@ -246,6 +246,18 @@ mod tests {
                 on_invalid: v1::OnInvalid::Ignore.into(),
                 ..Default::default()
             }),
+            Kind::LlmRouter(v1::LlmRouterRetriever {
+                routes: vec![v1::LlmRoute {
+                    name: "docs".to_owned(),
+                    description: "the guide".to_owned(),
+                    retriever: leaf().map(|leaf| *leaf),
+                }],
+                model: text("m"),
+                prompt: None,
+                max_routes: Some(0),
+                default_route: text("docs"),
+                k: Some(0),
+            }),
             Kind::ContextualCompression(Box::new(v1::ContextualCompressionRetriever {
                 retriever: leaf(),
                 compressors: compressors.into(),
@@ -271,6 +283,15 @@ mod tests {
             "self_query.on_invalid: unknown value 9",
         ] {
             assert!(error.contains(expected), "{error}");
+        }
+        let router = v1::LlmRouterRetriever {
+            routes: vec![v1::LlmRoute::default()],
+            default_route: Some("a b".to_owned()),
+            ..Default::default()
+        };
+        let error = retriever_from_message(retriever(Kind::LlmRouter(router))).unwrap_err().to_string();
+        for expected in ["routes[0].name: must be", "routes[0].retriever: must be given", "default_route: must be"] {
+            assert!(error.contains(&format!("llm_router.{expected}")), "{error}");
         }
         let hyde = retriever(Kind::Hyde(Box::default()));
         let error = retriever_from_message(hyde).unwrap_err().to_string();

@@ -88,6 +88,7 @@ fn kind_from_message(kind: Kind) -> Result<RetrieverKind> {
         Kind::Rephrase(message) => asking::rephrase_from_message(*message).map(RetrieverKind::Rephrase),
         Kind::Decompose(message) => asking::decompose_from_message(*message).map(RetrieverKind::Decompose),
         Kind::SelfQuery(message) => asking::self_query_from_message(message).map(RetrieverKind::SelfQuery),
+        Kind::LlmRouter(message) => routing::llm_router_from_message(message).map(RetrieverKind::LlmRouter),
     };
     spec.map_err(|error| error.within(name))
 }
@@ -111,6 +112,7 @@ fn kind_name(kind: &Kind) -> &'static str {
         Kind::Rephrase(_) => "rephrase",
         Kind::Decompose(_) => "decompose",
         Kind::SelfQuery(_) => "self_query",
+        Kind::LlmRouter(_) => "llm_router",
     }
 }
 
@@ -206,6 +208,7 @@ pub fn retriever_to_message(spec: &RetrieverSpec) -> v1::Retriever {
         RetrieverKind::Rephrase(spec) => Kind::Rephrase(Box::new(asking::rephrase_to_message(spec))),
         RetrieverKind::Decompose(spec) => Kind::Decompose(Box::new(asking::decompose_to_message(spec))),
         RetrieverKind::SelfQuery(spec) => Kind::SelfQuery(asking::self_query_to_message(spec)),
+        RetrieverKind::LlmRouter(spec) => Kind::LlmRouter(routing::llm_router_to_message(spec)),
     };
     v1::Retriever {
         name: spec.name.as_ref().map(|name| name.as_str().to_owned()).unwrap_or_default(),

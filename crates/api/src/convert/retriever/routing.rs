@@ -1,10 +1,15 @@
-//! Router and fallback.
+//! Routers and fallback.
 
 use toller_core::error::both;
-use toller_core::retriever::{FallbackSpec, RouterCondition, RouterRule, RouterSpec};
+use toller_core::retriever::{
+    AskSpec, FallbackSpec, LlmRouterSpec, RouteSpec, RouterCondition, RouterRule, RouterSpec,
+};
 use toller_core::{Error, Result};
 
-use super::{all_from_messages, child_from_message, children_from_message, children_to_message, retriever_to_message};
+use super::{
+    all_from_messages, child_from_message, children_from_message, children_to_message, retriever_name_from_message,
+    retriever_to_message,
+};
 use crate::convert::filter::{filter_from_message, filter_to_message};
 use crate::v1;
 use crate::v1::router_rule::Condition;
@@ -30,6 +35,20 @@ fn rule_from_message(message: v1::RouterRule) -> Result<RouterRule> {
     Ok(RouterRule { condition, retriever })
 }
 
+pub(super) fn llm_router_from_message(message: v1::LlmRouterRetriever) -> Result<LlmRouterSpec> {
+    let routes = all_from_messages("routes", message.routes, route_from_message);
+    let default = message.default_route.map(|name| retriever_name_from_message("default_route", &name)).transpose();
+    let (routes, default_route) = both(routes, default)?;
+    let ask = AskSpec { model: message.model, prompt: message.prompt };
+    Ok(LlmRouterSpec { routes, ask, max_routes: message.max_routes, default_route, k: message.k })
+}
+
+fn route_from_message(message: v1::LlmRoute) -> Result<RouteSpec> {
+    let name = retriever_name_from_message("name", &message.name);
+    let (name, retriever) = both(name, child_from_message("retriever", message.retriever))?;
+    Ok(RouteSpec { name, description: message.description, retriever })
+}
+
 pub(super) fn fallback_from_message(message: v1::FallbackRetriever) -> Result<FallbackSpec> {
     Ok(FallbackSpec {
         retrievers: children_from_message(message.retrievers)?,
@@ -53,6 +72,23 @@ fn rule_to_message(rule: &RouterRule) -> v1::RouterRule {
         RouterCondition::Metadata(filter) => Condition::Metadata(filter_to_message(filter)),
     };
     v1::RouterRule { condition: Some(condition), retriever: Some(retriever_to_message(&rule.retriever)) }
+}
+
+pub(super) fn llm_router_to_message(spec: &LlmRouterSpec) -> v1::LlmRouterRetriever {
+    let AskSpec { model, prompt } = spec.ask.clone();
+    let route = |route: &RouteSpec| v1::LlmRoute {
+        name: route.name.as_str().to_owned(),
+        description: route.description.clone(),
+        retriever: Some(retriever_to_message(&route.retriever)),
+    };
+    v1::LlmRouterRetriever {
+        routes: spec.routes.iter().map(route).collect(),
+        model,
+        prompt,
+        max_routes: spec.max_routes,
+        default_route: spec.default_route.as_ref().map(|name| name.as_str().to_owned()),
+        k: spec.k,
+    }
 }
 
 pub(super) fn fallback_to_message(spec: &FallbackSpec) -> v1::FallbackRetriever {
