@@ -1,4 +1,7 @@
-//! What the benchmarks share: inputs that are the same on every machine and in every run.
+//! What the benchmarks share: inputs that are the same on every machine and in every run, and reports of figures.
+
+pub mod clustered;
+pub mod report;
 
 /// Vectors of uniform numbers in [-1, 1) from a small linear congruential generator (Knuth, MMIX constants).
 pub fn vectors(count: usize, dimension: usize, seed: u64) -> Vec<Vec<f32>> {

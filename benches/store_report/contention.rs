@@ -11,8 +11,8 @@ use toller_core::vector_store::VectorSearch;
 use toller_store::EdgeStore;
 
 use crate::data::{query, record};
-use crate::report::Report;
-use crate::store::{K, Place, millis, percentile};
+use crate::store::{K, Place};
+use toller_benches::report::{Report, millis, percentile};
 
 const OBJECT: &str = "edge_indexing";
 
@@ -55,7 +55,7 @@ pub fn measure(runtime: &Runtime, edge: &EdgeStore, place: &Place, report: &mut 
     let mut searches = Vec::new();
     while !is_done.load(Ordering::Acquire) {
         let vector = query(searches.len());
-        let search = VectorSearch { vector: &vector, filter: None, limit: K };
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit: K };
         let started = Instant::now();
         runtime.block_on(edge.vectors.search(&place.context, &place.collection, search))?;
         searches.push(started.elapsed());

@@ -6,8 +6,7 @@ use std::time::Instant;
 use toller_core::mmr::maximal_marginal_relevance;
 
 use crate::data::{DIMENSION, query, record};
-use crate::report::{Report, folder};
-use crate::store::{micros, percentile};
+use toller_benches::report::{Report, folder, micros, percentile};
 
 /// Candidates and picks.
 const FETCH_K: usize = 1000;

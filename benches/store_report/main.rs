@@ -11,12 +11,11 @@ mod data;
 mod diversity;
 mod edge;
 mod memory;
-mod report;
 mod store;
 
 use std::error::Error;
 
-use report::Report;
+use toller_benches::report::Report;
 
 /// Rows of the main figures.
 const ROWS: usize = 100_000;
@@ -39,5 +38,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         memory::scale(&runtime, &mut report, rows)?;
         edge::scale(&runtime, &mut report, rows)?;
     }
-    report.write()
+    report.write("store")
 }

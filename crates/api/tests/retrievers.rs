@@ -93,6 +93,7 @@ fn every_kind() -> Vec<Kind> {
             decay_rate: Some(0.0),
             timestamp_field: None,
             k: None,
+            access_log: None,
             other_score_keys: vec!["s".to_owned()],
         })),
     ]
