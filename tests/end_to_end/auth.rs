@@ -241,7 +241,7 @@ async fn tenants_with_the_same_names_never_see_each_other() {
     }
     // A store that is not there is an empty one.
     let get = || v1::DocumentStoresGetRequest { document_store: "parents".to_owned(), ids: vec!["p".to_owned()] };
-    let everything = v1::DocumentStoresDeleteRequest {
+    let all_parents = v1::DocumentStoresDeleteRequest {
         document_store: "parents".to_owned(),
         selector: Some(v1::document_stores_delete_request::Selector::All(true)),
         children: None,
@@ -251,7 +251,7 @@ async fn tenants_with_the_same_names_never_see_each_other() {
     let list_parents = v1::DocumentStoresListRequest { document_store: "parents".to_owned(), ..Default::default() };
     let listed = umbrella.document_stores().list(list_parents).await.unwrap().into_inner();
     assert_eq!(listed, v1::DocumentStoresListResponse::default());
-    assert_eq!(umbrella.document_stores().delete(everything).await.unwrap().into_inner().deleted, 0);
+    assert_eq!(umbrella.document_stores().delete(all_parents).await.unwrap().into_inner().deleted, 0);
     assert_eq!(acme.document_stores().get(get()).await.unwrap().into_inner().documents.ids(), ["p"]);
     umbrella.create_for_vectors("docs", 2, v1::Metric::Cosine).await;
     assert_eq!(umbrella.count("docs").await, 0);
