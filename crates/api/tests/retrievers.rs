@@ -94,6 +94,7 @@ fn every_kind() -> Vec<Kind> {
             timestamp_field: None,
             k: None,
             other_score_keys: vec!["s".to_owned()],
+            access_log: Some("seen".to_owned()),
         })),
     ]
 }
