@@ -221,18 +221,38 @@ async fn tenants_with_the_same_names_never_see_each_other() {
     acme.retrievers().put(put(5)).await.unwrap();
     acme.add("docs", vec![point("shared", &[1.0, 0.0]).with("of", string("acme")), point("acme", &[0.9, 0.1])]).await;
     acme.add("only-acme", vec![point("secret", &[1.0, 0.0])]).await;
+    let secret = v1::DocumentStoresPutRequest {
+        document_store: "parents".to_owned(),
+        documents: vec![document("p", "a secret")],
+    };
+    acme.document_stores().put(secret).await.unwrap();
 
     // Before it has made anything of its own, the other tenant finds nothing at all.
     assert_eq!(list(&umbrella).await, [""; 0]);
     for (call, least, answer) in every_call(&server.client_with_key("another-reader").await).await {
         if least == Least::Reader
             && !call.starts_with("embedder")
+            && !call.starts_with("document_stores")
             && !call.ends_with("list")
             && !call.ends_with("validate")
         {
             assert_eq!(answer.expect_err(call).code(), Code::NotFound, "{call}");
         }
     }
+    // A store that is not there is an empty one.
+    let get = || v1::DocumentStoresGetRequest { document_store: "parents".to_owned(), ids: vec!["p".to_owned()] };
+    let all_parents = v1::DocumentStoresDeleteRequest {
+        document_store: "parents".to_owned(),
+        selector: Some(v1::document_stores_delete_request::Selector::All(true)),
+        children: None,
+    };
+    let found = umbrella.document_stores().get(get()).await.unwrap().into_inner();
+    assert_eq!((found.documents.len(), found.missing_ids), (0, vec!["p".to_owned()]));
+    let list_parents = v1::DocumentStoresListRequest { document_store: "parents".to_owned(), ..Default::default() };
+    let listed = umbrella.document_stores().list(list_parents).await.unwrap().into_inner();
+    assert_eq!(listed, v1::DocumentStoresListResponse::default());
+    assert_eq!(umbrella.document_stores().delete(all_parents).await.unwrap().into_inner().deleted, 0);
+    assert_eq!(acme.document_stores().get(get()).await.unwrap().into_inner().documents.ids(), ["p"]);
     umbrella.create_for_vectors("docs", 2, v1::Metric::Cosine).await;
     assert_eq!(umbrella.count("docs").await, 0);
     assert_eq!(retrieve(&umbrella).await.unwrap_err().code(), Code::NotFound);

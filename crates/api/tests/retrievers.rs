@@ -95,6 +95,7 @@ fn every_kind() -> Vec<Kind> {
             k: None,
             access_log: None,
             other_score_keys: vec!["s".to_owned()],
+            access_log: Some("seen".to_owned()),
         })),
     ]
 }
