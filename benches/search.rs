@@ -25,7 +25,7 @@ fn search(criterion: &mut Criterion) {
     group.sample_size(30);
     for rows in [10_000, 100_000] {
         let store = MemoryStore::new();
-        let params = VectorParams { dimension: DIMENSION, metric: Metric::Cosine, keyword: None };
+        let params = VectorParams::new(DIMENSION, Metric::Cosine);
         runtime.block_on(store.vectors.create(&context, &collection, params)).unwrap();
         let records = vectors(rows, DIMENSION as usize, 1).into_iter().enumerate().map(record).collect();
         runtime.block_on(store.vectors.upsert(&context, &collection, records)).unwrap();
@@ -35,7 +35,7 @@ fn search(criterion: &mut Criterion) {
         for (name, filter) in [("all", None), ("filter_1_percent", Some(&one_percent))] {
             group.bench_function(BenchmarkId::new(name, rows), |bencher| {
                 bencher.iter(|| {
-                    let search = VectorSearch { vector: &query, filter, limit: 10 };
+                    let search = VectorSearch { vector: &query, using: None, filter, limit: 10 };
                     let hits = runtime.block_on(store.vectors.search(&context, &collection, search)).unwrap();
                     assert_eq!(hits.len(), 10);
                 });
@@ -51,7 +51,7 @@ fn record((index, values): (usize, Vec<f32>)) -> Record {
         page_content: String::new(),
         metadata: Metadata::from([("bucket".to_owned(), Value::Int(index as i64 % 100))]),
     };
-    Record { document: Arc::new(document), vector: Vector::new(values, Metric::Cosine).unwrap() }
+    Record::new(Arc::new(document), Vector::new(values, Metric::Cosine).unwrap())
 }
 
 criterion_group!(benches, search);

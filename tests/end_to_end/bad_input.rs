@@ -238,7 +238,10 @@ async fn bad_documents_are_refused_and_nothing_of_their_request_is_written() {
     let status = expect::refused("a deep value", client.add(after_a_good_one(x(deep))).await);
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
     for (what, vector, field) in bad_vectors() {
-        let bad = v1::Document { vectors: Some(v1::Vectors { dense: Some(vector) }), ..document("x", "") };
+        let bad = v1::Document {
+            vectors: Some(v1::Vectors { dense: Some(vector), ..Default::default() }),
+            ..document("x", "")
+        };
         let field = format!("documents[1].vectors.dense{field}");
         invalid(what, client.add(after_a_good_one(bad)).await, &field);
     }

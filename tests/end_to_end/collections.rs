@@ -28,6 +28,7 @@ async fn a_collection_says_what_fills_it_and_what_its_writes_survive() {
         metric: v1::Metric::Dot.into(),
         vectors: None,
         keyword: None,
+        ..Default::default()
     };
     let made = client.collections().create(request).await.unwrap().into_inner().collection.unwrap();
     assert_eq!(get(&client, "docs").await, made);

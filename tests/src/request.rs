@@ -25,6 +25,8 @@ pub trait DocumentExt {
     fn with(self, key: &str, value: v1::Value) -> Self;
     /// With a vector of the client's own.
     fn vector(self, elements: &[f32]) -> Self;
+    /// With a vector of the client's own in a named space.
+    fn named_vector(self, name: &str, elements: &[f32]) -> Self;
     /// The id of a document in an answer.
     fn id_text(&self) -> &str;
     /// The vector of a document in an answer.
@@ -38,7 +40,12 @@ impl DocumentExt for v1::Document {
     }
 
     fn vector(mut self, elements: &[f32]) -> Self {
-        self.vectors = Some(v1::Vectors { dense: Some(packed(elements)) });
+        self.vectors.get_or_insert_default().dense = Some(packed(elements));
+        self
+    }
+
+    fn named_vector(mut self, name: &str, elements: &[f32]) -> Self {
+        self.vectors.get_or_insert_default().named.insert(name.to_owned(), packed(elements));
         self
     }
 

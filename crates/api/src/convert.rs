@@ -9,11 +9,13 @@ mod filter;
 mod fingerprint;
 mod keyword;
 mod metric;
+mod quantization;
 mod retriever;
 mod role;
 mod score;
 mod value;
 mod vector;
+mod vector_space;
 
 pub use collection::{collection_name_from_message, collection_to_message, durability_to_message};
 pub use document::{document_to_message, ids_from_message, metadata_from_message, metadata_to_message};
@@ -23,6 +25,7 @@ pub use keyword::{keyword_from_message, keyword_to_message, language_to_message}
 pub use metric::{
     metric_from_message, metric_to_message, relevance_function_from_message, relevance_function_to_message,
 };
+pub use quantization::{quantization_from_message, quantization_to_message};
 pub use retriever::{
     history_from_messages, history_to_messages, query_from_message, retriever_from_message,
     retriever_name_from_message, retriever_to_message, vector_store_retriever_from_message,
@@ -30,7 +33,10 @@ pub use retriever::{
 pub use role::role_from_message;
 pub use score::{hit_to_message, hits_to_message};
 pub use value::{value_from_message, value_to_message};
-pub use vector::{Encoding, encoding_from_message, vector_from_message, vector_to_message};
+pub use vector::{
+    Encoding, encoding_from_message, vector_from_message, vector_to_message, vectors_from_message, vectors_to_message,
+};
+pub use vector_space::{named_spaces_from_message, named_spaces_to_message, vector_name_from_message};
 
 /// The message of a moment in milliseconds since 1970-01-01 UTC.
 pub fn timestamp_from_millis(millis: i64) -> prost_types::Timestamp {

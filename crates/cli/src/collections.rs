@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use toller_api::convert::fingerprint_from_message;
 use toller_api::v1;
@@ -14,7 +14,7 @@ use crate::client::{ServerArgs, block_on};
 use crate::confirm::confirm;
 use crate::error::{Error, Outcome};
 use crate::langchain_import::Import;
-use crate::names::{Durability, Language, Metric, or_dash};
+use crate::names::{Durability, Language, Metric, QuantizationKind, or_dash};
 use crate::output::Output;
 use crate::terminal::say;
 use crate::{json, table};
@@ -27,6 +27,7 @@ Examples:
   toller collections create docs --description \"the user guide\" --label team=search
   toller collections create images --dimension 512 --metric dot --no-keyword
   toller collections create handbuch --keyword-language german
+  toller collections create articles --vector title:384 --vector image:512:dot --quantization int8
   toller collections import notes langchain-dump.json
   toller collections delete docs --yes")]
 pub(crate) struct Args {
@@ -108,6 +109,17 @@ struct Create {
     /// Make it without an index for keyword search
     #[arg(long)]
     no_keyword: bool,
+    /// A further vector for each document, which the client brings: its name, dimension and metric (default cosine); may be
+    /// given several times
+    #[arg(long = "vector", value_name = "NAME:DIM[:METRIC]", value_parser = parse_named_vector)]
+    vectors: Vec<NamedVector>,
+    /// Keep vectors a second time with fewer bits, for searches in less memory; for the edge store
+    #[arg(long, value_name = "KIND")]
+    quantization: Option<QuantizationKind>,
+    /// How many times as many candidates as are wanted the quantised vectors give; the server's default is 1.5 for int8 and 3
+    /// for binary
+    #[arg(long, value_name = "FACTOR", requires = "quantization")]
+    oversampling: Option<f64>,
     /// What it is for
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
@@ -119,6 +131,27 @@ struct Create {
     json: bool,
     #[command(flatten)]
     server: ServerArgs,
+}
+
+/// What `--vector` says.
+#[derive(Debug, Clone, PartialEq)]
+struct NamedVector {
+    name: String,
+    dimension: u32,
+    metric: Option<Metric>,
+}
+
+fn parse_named_vector(text: &str) -> Result<NamedVector, String> {
+    const FORM: &str = "must be NAME:DIM or NAME:DIM:METRIC, such as title:384:dot";
+
+    let mut parts = text.split(':');
+    let (Some(name), Some(dimension), metric, None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        return Err(FORM.to_owned());
+    };
+    let dimension = dimension.parse().map_err(|fault| format!("{FORM}: {dimension:?}: {fault}"))?;
+    let metric = metric.map(|metric| Metric::from_str(metric, false)).transpose();
+    let metric = metric.map_err(|_| format!("{FORM}: the metric must be cosine, dot or euclidean"))?;
+    Ok(NamedVector { name: name.to_owned(), dimension, metric })
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {
@@ -216,6 +249,13 @@ fn create_request(args: Create) -> Result<v1::CollectionsCreateRequest, Error> {
             return Err(Error::Usage(format!("--label {key} is given twice (once as {other:?})")));
         }
     }
+    let mut named_vectors = BTreeMap::new();
+    for NamedVector { name, dimension, metric } in args.vectors {
+        let space = v1::VectorSpace { dimension, metric: metric.map_or(0, i32::from) };
+        if named_vectors.insert(name.clone(), space).is_some() {
+            return Err(Error::Usage(format!("--vector {name} is given twice")));
+        }
+    }
     Ok(v1::CollectionsCreateRequest {
         name: args.name,
         description: args.description,
@@ -229,6 +269,10 @@ fn create_request(args: Create) -> Result<v1::CollectionsCreateRequest, Error> {
             (None, false) => None,
             (language, disabled) => Some(v1::KeywordIndex { language: language.map_or(0, i32::from), disabled }),
         },
+        named_vectors,
+        quantization: args
+            .quantization
+            .map(|kind| v1::Quantization { kind: kind.into(), oversampling: args.oversampling }),
     })
 }
 
@@ -249,6 +293,8 @@ async fn get(name: String, json: bool, server: &ServerArgs) -> Outcome {
             ("documents", stats.document_count.to_string()),
             ("metric", or_dash(Metric::from_message(collection.metric))),
             ("vectors", fingerprint_line(&collection)),
+            ("named vectors", named_vectors_line(&collection.named_vectors)),
+            ("quantization", quantization_line(collection.quantization)),
             ("keywords", keyword_line(collection.keyword)),
             ("store", collection.store.clone()),
             ("durability", durability_line(collection.durability)),
@@ -272,6 +318,25 @@ fn keyword_line(index: Option<v1::KeywordIndex>) -> String {
         Some(Some(Language::None)) => "indexed, in no particular language".to_owned(),
         Some(language) => format!("indexed, in {}", or_dash(language)),
     }
+}
+
+fn named_vectors_line(spaces: &BTreeMap<String, v1::VectorSpace>) -> String {
+    let described = spaces.iter().map(|(name, space)| {
+        format!("{name} ({} dimensions, {})", space.dimension, or_dash(Metric::from_message(space.metric)))
+    });
+    or_none(described.collect::<Vec<_>>().join(", "))
+}
+
+fn quantization_line(quantization: Option<v1::Quantization>) -> String {
+    let described = quantization.map(|quantization| {
+        let kind = or_dash(QuantizationKind::from_message(quantization.kind));
+        format!("{kind}, {} times as many candidates", quantization.oversampling.unwrap_or_default())
+    });
+    or_none(described.unwrap_or_default())
+}
+
+fn or_none(text: String) -> String {
+    if text.is_empty() { "none".to_owned() } else { text }
 }
 
 fn durability_line(number: i32) -> String {
@@ -346,6 +411,31 @@ mod tests {
         assert_eq!(keyword_line(None), "not indexed");
         let both = request(&["docs", "--no-keyword", "--keyword-language", "german"]);
         assert!(both.unwrap_err().contains("cannot be used with"));
+    }
+
+    #[test]
+    fn further_vectors_have_a_name_a_dimension_and_perhaps_a_metric() {
+        let made = request(&["docs", "--vector", "title:3", "--vector", "image:512:euclidean"]).unwrap();
+        let spaces: Vec<_> =
+            made.named_vectors.iter().map(|(name, space)| (name.as_str(), space.dimension, space.metric())).collect();
+        assert_eq!(spaces, [("image", 512, v1::Metric::Euclidean), ("title", 3, v1::Metric::Unspecified)]);
+        assert_eq!(named_vectors_line(&BTreeMap::new()), "none");
+        for wrong in ["title", "title:x", "title:3:near", "title:3:dot:4", "title:-1"] {
+            assert!(request(&["docs", "--vector", wrong]).unwrap_err().contains("NAME:DIM"), "{wrong}");
+        }
+        assert!(request(&["docs", "--vector", "a:1", "--vector", "a:2"]).unwrap_err().contains("given twice"));
+    }
+
+    #[test]
+    fn quantisation_has_a_kind_and_perhaps_an_oversampling() {
+        assert_eq!(request(&["docs"]).unwrap().quantization, None);
+        let int8 = request(&["docs", "--quantization", "int8"]).unwrap().quantization.unwrap();
+        assert_eq!((int8.kind(), int8.oversampling), (v1::QuantizationKind::Int8, None));
+        let binary = request(&["docs", "--quantization", "binary", "--oversampling", "4"]).unwrap().quantization;
+        assert_eq!(quantization_line(binary), "binary, 4 times as many candidates");
+        assert_eq!(quantization_line(None), "none");
+        assert!(request(&["docs", "--oversampling", "4"]).is_err());
+        assert!(request(&["docs", "--quantization", "int4"]).is_err());
     }
 
     #[test]

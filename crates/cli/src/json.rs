@@ -7,7 +7,7 @@ use toller_api::convert::{value_from_message, vector_from_message};
 use toller_api::v1;
 use toller_core::Value;
 
-use crate::names::{Durability, Language, Metric, Pooling};
+use crate::names::{Durability, Language, Metric, Pooling, QuantizationKind};
 
 /// A document.
 #[derive(Debug, Serialize)]
@@ -17,15 +17,19 @@ pub(crate) struct Document {
     metadata: BTreeMap<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Vec<f32>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    named_vectors: BTreeMap<String, Vec<f32>>,
 }
 
 impl From<v1::Document> for Document {
     fn from(message: v1::Document) -> Self {
+        let v1::Vectors { dense, named } = message.vectors.unwrap_or_default();
         Self {
             id: message.id.unwrap_or_default(),
             page_content: message.page_content,
             metadata: metadata(message.metadata),
-            vector: message.vectors.and_then(|vectors| vectors.dense).and_then(elements),
+            vector: dense.and_then(elements),
+            named_vectors: named.into_iter().filter_map(|(name, vector)| Some((name, elements(vector)?))).collect(),
         }
     }
 }
@@ -169,6 +173,8 @@ pub(crate) struct Collection {
     durability: Option<Durability>,
     created_at: Option<String>,
     keyword: Option<KeywordIndex>,
+    named_vectors: BTreeMap<String, VectorSpace>,
+    quantization: Option<Quantization>,
     #[serde(skip_serializing_if = "Option::is_none")]
     document_count: Option<u64>,
 }
@@ -186,8 +192,36 @@ impl Collection {
             durability: Durability::from_message(message.durability),
             created_at: message.created_at.map(|moment| moment.to_string()),
             keyword: message.keyword.map(|index| KeywordIndex { language: Language::from_message(index.language) }),
+            named_vectors: message.named_vectors.into_iter().map(|(name, space)| (name, space.into())).collect(),
+            quantization: message.quantization.map(Quantization::from),
             document_count,
         }
+    }
+}
+
+/// A vector space beside the main one.
+#[derive(Debug, Serialize)]
+struct VectorSpace {
+    dimension: u32,
+    metric: Option<Metric>,
+}
+
+impl From<v1::VectorSpace> for VectorSpace {
+    fn from(message: v1::VectorSpace) -> Self {
+        Self { dimension: message.dimension, metric: Metric::from_message(message.metric) }
+    }
+}
+
+/// How the vectors of a collection are kept beside their full form.
+#[derive(Debug, Serialize)]
+struct Quantization {
+    kind: Option<QuantizationKind>,
+    oversampling: Option<f64>,
+}
+
+impl From<v1::Quantization> for Quantization {
+    fn from(message: v1::Quantization) -> Self {
+        Self { kind: QuantizationKind::from_message(message.kind), oversampling: message.oversampling }
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use prost::Message as _;
 use serde::Serialize;
-use toller_api::convert::{Encoding, document_to_message};
+use toller_api::convert::{Encoding, document_to_message, vectors_to_message};
 use toller_api::v1;
 use toller_api::v1::collections_create_request::Vectors;
+use toller_core::Record;
 use toller_core::fingerprint::CLIENT_PROVIDER;
-use toller_core::{Record, Vector};
 use toller_store::backends::memory::read_langchain_dump;
 use tonic::Code;
 
@@ -154,7 +154,7 @@ fn check_fit(collection: &v1::Collection, dimension: usize) -> Result<(), Error>
 }
 
 fn message(record: &Record) -> v1::Document {
-    document_to_message(&record.document, Some((Vector::as_slice(&record.vector), Encoding::Packed)))
+    document_to_message(&record.document, Some(vectors_to_message(record, Encoding::Packed)))
 }
 
 /// Groups documents into batches of at most `most_documents`, and of at most `most_bytes` where more than one fits.

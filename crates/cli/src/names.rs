@@ -57,6 +57,16 @@ spelled! {
 }
 
 spelled! {
+    /// With how many bits an element of a vector is kept beside its full form.
+    QuantizationKind {
+        /// Eight: a quarter of the memory
+        Int8,
+        /// One: a thirty-second of the memory, for vectors of many dimensions
+        Binary,
+    }
+}
+
+spelled! {
     /// How hits are chosen.
     SearchType {
         /// The best k

@@ -25,6 +25,7 @@ Examples:
   toller query \"fusion\" --search-type similarity_score_threshold --score-threshold 0.6
   toller query \"fusion\" --filter '{\"lang\": \"en\", \"year\": {\"$gte\": 2020, \"$lt\": 2025}}'
   toller query --vector '[0.1, 0.2]' --collection notes
+  toller query --vector '[0.1, 0.2]' --vector-name title --collection notes
   toller query \"fusion\" --retriever docs-mmr --json | jq '.hits[].document.id'
   toller query \"fusion\" --retriever ./both.yaml --metadata '{\"plan\": \"pro\"}' --trace
 
@@ -38,13 +39,16 @@ pub(crate) struct Args {
     /// Your own vector instead of a text, as a JSON array in the collection's dimension; for collections of client vectors
     #[arg(long, value_name = "JSON", value_parser = parse_vector, conflicts_with = "text", allow_hyphen_values = true)]
     vector: Option<QueryVector>,
+    /// The named vectors to search, with --vector in their dimension; the default are the main ones
+    #[arg(long, value_name = "NAME", requires = "vector")]
+    vector_name: Option<String>,
     /// Collection to search
     #[arg(long, short, value_name = "NAME", default_value = "docs")]
     collection: String,
     /// Run a retriever instead of searching a collection: a stored one's name, or a .yaml, .yml or .json file
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = [
         "collection", "k", "search_type", "fetch_k", "lambda_mult", "score_threshold", "raw_score_threshold",
-        "relevance_fn", "filter", "with_vectors",
+        "relevance_fn", "filter", "with_vectors", "vector_name",
     ])]
     retriever: Option<String>,
     /// Facts about the request as a JSON object, for the routers of a retriever
@@ -220,6 +224,7 @@ fn search(args: &Args) -> v1::VectorStoreRetriever {
         filter: args.filter.as_ref().map(filter_to_message),
         relevance_fn: args.relevance_fn.map_or(0, i32::from),
         with_vectors: args.with_vectors.then_some(true),
+        vector_name: args.vector_name.clone(),
     }
 }
 
@@ -257,6 +262,9 @@ mod tests {
         let vector = query_of(&parse(&["--vector", "[-0.5, 2]"]).unwrap());
         let expected = vector_to_message(&[-0.5, 2.0], Encoding::Packed);
         assert_eq!(vector.kind, Some(v1::query::Kind::Vector(expected)));
+        let named = search(&parse(&["--vector", "[1]", "--vector-name", "title"]).unwrap());
+        assert_eq!(named.vector_name.as_deref(), Some("title"));
+        assert!(parse(&["text", "--vector-name", "title"]).unwrap_err().contains("--vector"));
         assert!(parse(&[]).is_err());
         assert!(parse(&["text", "--vector", "[1]"]).unwrap_err().contains("cannot be used with"));
         for bad in ["[]", "[1e99]", "[\"a\"]", "1", "[NaN]"] {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::value::Metadata;
 use crate::vector::Vector;
+use crate::vector_space::{NamedVectors, VectorName};
 
 /// Longest id in bytes.
 pub const MAX_ID_BYTES: usize = 1024;
@@ -68,11 +69,37 @@ pub struct Document {
     pub metadata: Metadata,
 }
 
-/// What a vector store keeps: a document with its vector. Cheap to clone: the document is shared.
+/// What a vector store keeps: a document with its vectors. Cheap to clone: the document is shared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The document.
     pub document: Arc<Document>,
-    /// Its vector, in the collection's dimension.
+    /// Its main vector, in the collection's dimension.
     pub vector: Vector,
+    /// Its vectors in named spaces; it need not have one in each, and is not found in those where it has none.
+    pub named: NamedVectors,
+}
+
+impl Record {
+    /// A document with its main vector alone.
+    pub fn new(document: Arc<Document>, vector: Vector) -> Self {
+        Self { document, vector, named: NamedVectors::new() }
+    }
+
+    /// Its vector in the main space or in that of a name; none where it has none.
+    pub fn vector_in(&self, using: Option<&VectorName>) -> Option<&Vector> {
+        match using {
+            None => Some(&self.vector),
+            Some(name) => self.named.get(name),
+        }
+    }
+
+    /// The document, and its vector in the main space or in that of a name.
+    pub fn into_parts(mut self, using: Option<&VectorName>) -> (Arc<Document>, Option<Vector>) {
+        let vector = match using {
+            None => Some(self.vector),
+            Some(name) => self.named.remove(name),
+        };
+        (self.document, vector)
+    }
 }

@@ -33,7 +33,7 @@ pub struct ScoredDocument {
     pub rank: u32,
     /// Which leg gave what score and rank.
     pub sources: Vec<SourceScore>,
-    /// The document's vector, where asked for.
+    /// The document's vector in the space that was searched, where asked for.
     pub vector: Option<Vector>,
     /// The smaller documents that led to this one, best first.
     pub matched_children: Vec<MatchedChild>,

@@ -16,6 +16,7 @@ use crate::mmr::maximal_marginal_relevance;
 use crate::relevance::RelevanceFunction;
 use crate::score::{ScoredDocument, SourceScore};
 use crate::vector::Vector;
+use crate::vector_space::VectorName;
 
 /// Which records an operation is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,10 +30,13 @@ pub enum Selector {
 }
 
 /// A search by vector.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct VectorSearch<'a> {
-    /// The query, in the collection's dimension.
+    /// The query, in the dimension of the space that is searched.
     pub vector: &'a Vector,
+    /// The named space that is searched, in its metric; none is the main one. Records without a vector in it are never
+    /// found, and are no matches.
+    pub using: Option<&'a VectorName>,
     /// Which records take part, decided before scoring.
     pub filter: Option<&'a Filter>,
     /// Most hits; exactly min(limit, matches) come back.
@@ -44,7 +48,7 @@ pub struct VectorSearch<'a> {
 pub struct ScoredRecord {
     /// The record.
     pub record: Record,
-    /// The collection metric's value; for keywords the BM25 score.
+    /// The value of the metric of the space that was searched; for keywords the BM25 score.
     pub score: f64,
 }
 
@@ -101,7 +105,8 @@ pub trait VectorStore: Send + Sync {
     /// Makes room for a collection.
     ///
     /// # Errors
-    /// `AlreadyExists`.
+    /// `AlreadyExists`; `InvalidArgument` for a dimension out of range, named spaces of
+    /// [`check_named_spaces`](crate::vector_space::check_named_spaces), or a quantisation that the backend does not have.
     async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()>;
 
     /// Drops a collection with all it holds.
@@ -110,7 +115,7 @@ pub trait VectorStore: Send + Sync {
     /// `NotFound`.
     async fn drop_collection(&self, context: &RequestContext, collection: &CollectionName) -> Result<()>;
 
-    /// The dimension, metric and keyword parameters that the collection was made with.
+    /// What the collection was made with.
     ///
     /// # Errors
     /// `NotFound`.
@@ -119,7 +124,8 @@ pub trait VectorStore: Send + Sync {
     /// Writes records, replacing those with the same ids; all or none. Ids within one call are distinct.
     ///
     /// # Errors
-    /// `NotFound`; `InvalidArgument` for an id that stands twice or a vector of another dimension.
+    /// `NotFound`; `InvalidArgument` for an id that stands twice, a vector of another dimension, or one in a space that the
+    /// collection does not have.
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()>;
 
     /// Removes records; missing ids are no error. Returns how many were there.
@@ -142,7 +148,7 @@ pub trait VectorStore: Send + Sync {
     /// The best records for a vector: filter, then score, then exactly min(limit, matches) in the total order.
     ///
     /// # Errors
-    /// `NotFound`; `InvalidArgument` for a vector of another dimension.
+    /// `NotFound`; `InvalidArgument` for a vector of another dimension, or for `vector_name` when there is no such space.
     async fn search(
         &self,
         context: &RequestContext,
@@ -197,7 +203,7 @@ pub trait VectorStore: Send + Sync {
     /// Thresholds are monotone in the score, so that applying them to the best `k` is the same as applying them first.
     ///
     /// # Errors
-    /// As [`Self::search`]; `InvalidArgument` when the relevance function does not apply to the collection's metric.
+    /// As [`Self::search`]; `InvalidArgument` when the relevance function does not apply to the metric of the space.
     async fn similarity(
         &self,
         context: &RequestContext,
@@ -205,12 +211,13 @@ pub trait VectorStore: Send + Sync {
         search: VectorSearch<'_>,
         scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
-        let metric = self.params(context, collection).await?.metric;
+        let metric = self.params(context, collection).await?.space(search.using)?.metric;
         check_relevance(scoring.relevance, metric)?;
+        let using = search.using;
         let hits = self.search(context, collection, search).await?;
         Ok(hits
             .into_iter()
-            .map(|hit| scored_document(hit, metric, scoring.relevance))
+            .map(|hit| scored_document(hit, using, metric, scoring.relevance))
             .filter(|hit| passes(hit, metric, scoring.thresholds))
             .zip(1..)
             .map(|(hit, rank)| ScoredDocument {
@@ -233,11 +240,12 @@ pub trait VectorStore: Send + Sync {
         context: &RequestContext,
         collection: &CollectionName,
         vector: &Vector,
+        using: Option<&VectorName>,
         filter: Option<&Filter>,
         params: MmrParams,
         scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
-        let search = VectorSearch { vector, filter, limit: params.fetch_k.max(params.k) };
+        let search = VectorSearch { vector, using, filter, limit: params.fetch_k.max(params.k) };
         let candidates = self.similarity(context, collection, search, scoring).await?;
         Ok(choose_by_marginal_relevance(candidates, vector, params.k, params.lambda_mult))
     }
@@ -307,15 +315,21 @@ pub fn check_relevance(relevance: RelevanceFunction, metric: Metric) -> Result<(
     Err(Error::invalid("relevance_fn", format!("{relevance} is not defined for the collection's metric {metric}")))
 }
 
-fn scored_document(hit: ScoredRecord, metric: Metric, relevance: RelevanceFunction) -> ScoredDocument {
+fn scored_document(
+    hit: ScoredRecord,
+    using: Option<&VectorName>,
+    metric: Metric,
+    relevance: RelevanceFunction,
+) -> ScoredDocument {
+    let (document, vector) = hit.record.into_parts(using);
     ScoredDocument {
-        document: hit.record.document,
+        document,
         score: hit.score,
         relevance: Some(relevance.relevance(metric, hit.score)),
         metric: Some(metric),
         rank: 0,
         sources: Vec::new(),
-        vector: Some(hit.record.vector),
+        vector,
         matched_children: Vec::new(),
         extracts: Vec::new(),
     }

@@ -46,7 +46,7 @@ impl ParentDocument {
         let Some(search) = VectorStoreRetriever::bind(binder, &search_path, &spec.search).await? else {
             return Ok(None);
         };
-        check_sum(binder, path, spec.score, search.collection.spec().metric);
+        check_sum(binder, path, spec.score, search.metric());
         Ok(parents.map(|parents| {
             let default = parents.k.saturating_mul(CHILDREN_PER_PARENT);
             let children = spec.search.k.map_or(default, |k| k as usize);

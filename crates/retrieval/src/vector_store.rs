@@ -4,9 +4,10 @@
 //! search type.
 
 use async_trait::async_trait;
+use toller_core::fingerprint::CLIENT_PROVIDER;
 use toller_core::retriever::{DEFAULT_FETCH_K, DEFAULT_K, DEFAULT_LAMBDA_MULT, SearchType, VectorStoreRetrieverSpec};
 use toller_core::vector_store::{MmrParams, Scoring, Thresholds, VectorSearch, check_relevance};
-use toller_core::{Filter, Query, Result, ScoredDocument, Vector};
+use toller_core::{Filter, Metric, Query, Result, ScoredDocument, Vector, VectorName};
 use toller_store::CollectionHandle;
 use toller_telemetry::spans::RetrievalSpan;
 
@@ -23,6 +24,9 @@ pub(crate) struct VectorStoreRetriever {
     scoring: Scoring,
     filter: Option<Filter>,
     with_vectors: bool,
+    /// The named space that is searched; none is the main one.
+    vector_name: Option<VectorName>,
+    metric: Metric,
 }
 
 /// How hits are chosen.
@@ -43,7 +47,9 @@ impl VectorStoreRetriever {
     ) -> Result<Option<Self>> {
         check(binder, path, spec);
         let Some(collection) = binder.collection(path, "collection", &spec.collection).await? else { return Ok(None) };
-        binder.note(path, check_relevance(spec.relevance_fn, collection.spec().metric))?;
+        let space = collection.spec().space(spec.vector_name.as_ref());
+        let Some(space) = binder.note(path, space)? else { return Ok(None) };
+        binder.note(path, check_relevance(spec.relevance_fn, space.metric))?;
         let k = spec.k.unwrap_or(DEFAULT_K) as usize;
         let choice = match spec.search_type {
             SearchType::Similarity | SearchType::SimilarityScoreThreshold => Choice::Similarity,
@@ -64,6 +70,8 @@ impl VectorStoreRetriever {
             },
             filter: spec.filter.clone(),
             with_vectors: spec.with_vectors,
+            vector_name: spec.vector_name.clone(),
+            metric: space.metric,
         }))
     }
 
@@ -76,12 +84,21 @@ impl VectorStoreRetriever {
             Choice::Mmr(params) => Choice::Mmr(MmrParams { k, ..params }),
         };
         let filter = (!filters.is_empty()).then_some(Filter::And(filters));
-        Self { k, choice, filter, collection: self.collection.clone(), ..*self }
+        let (collection, vector_name) = (self.collection.clone(), self.vector_name.clone());
+        Self { k, choice, filter, collection, vector_name, ..*self }
     }
 
-    /// The vector to search with; a text is embedded once in a run.
+    /// The metric of the scores.
+    pub(crate) fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// The vector to search with; a text is embedded once in a run, and of no use in a named space.
     pub(crate) async fn query_vector(&self, run: &Run, query: &Query) -> Result<Vector> {
         run.context.check("before the query was embedded")?;
+        if let Some(name) = &self.vector_name {
+            return self.collection.named_query_vector(name, query);
+        }
         match query {
             Query::Vector(_) => self.collection.query_vector(&run.context, query).await,
             Query::Text(text) => {
@@ -95,7 +112,7 @@ impl VectorStoreRetriever {
     /// The best `limit` by similarity, with their vectors.
     pub(crate) async fn similar(&self, run: &Run, vector: &Vector, limit: usize) -> Result<Vec<ScoredDocument>> {
         run.context.check("before the search")?;
-        let search = VectorSearch { vector, filter: self.filter.as_ref(), limit };
+        let search = VectorSearch { vector, using: self.vector_name.as_ref(), filter: self.filter.as_ref(), limit };
         let name = &self.collection.spec().name;
         self.collection.store().similarity(&run.context, name, search, self.scoring).await
     }
@@ -107,8 +124,8 @@ impl VectorStoreRetriever {
             Choice::Mmr(params) => {
                 run.context.check("before the search")?;
                 let (store, name) = (self.collection.store(), &self.collection.spec().name);
-                let filter = self.filter.as_ref();
-                store.max_marginal_relevance(&run.context, name, &vector, filter, params, self.scoring).await?
+                let (using, filter) = (self.vector_name.as_ref(), self.filter.as_ref());
+                store.max_marginal_relevance(&run.context, name, &vector, using, filter, params, self.scoring).await?
             }
         };
         if !self.with_vectors {
@@ -122,11 +139,13 @@ impl VectorStoreRetriever {
 impl Operator for VectorStoreRetriever {
     fn span(&self) -> RetrievalSpan<'_> {
         let spec = self.collection.spec();
+        let is_named = self.vector_name.is_some();
         RetrievalSpan {
             store: Some(self.collection.store().backend()),
             collection: Some(spec.name.as_str()),
-            embedding_provider: Some(&spec.fingerprint.provider),
-            embedding_model: (!spec.fingerprint.model.is_empty()).then_some(spec.fingerprint.model.as_str()),
+            embedding_provider: Some(if is_named { CLIENT_PROVIDER } else { &spec.fingerprint.provider }),
+            embedding_model: (!is_named && !spec.fingerprint.model.is_empty())
+                .then_some(spec.fingerprint.model.as_str()),
             search_type: Some(self.search_type.as_str()),
             k: u32::try_from(self.k).ok(),
             ..RetrievalSpan::default()

@@ -40,6 +40,7 @@ async fn world() -> World {
         page_content: format!("at {degrees} degrees"),
         metadata: Metadata::from([("degrees".to_owned(), Value::Int(degrees))]),
         vector: Some(at(degrees as f32)),
+        ..NewDocument::default()
     });
     handle.add(&context, documents.into(), None).await.unwrap();
     let stored = StoredRetrievers::new(catalog);

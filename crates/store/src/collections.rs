@@ -24,8 +24,10 @@ use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, FieldViolation, ResourceKind, Result};
 use toller_core::vector::MAX_DIMENSION;
+use toller_core::vector_space::check_named_spaces;
 use toller_core::{
-    Catalog, CollectionName, CollectionSpec, Fingerprint, KeywordParams, Metric, Models, RequestContext, VectorStore,
+    Catalog, CollectionName, CollectionSpec, Fingerprint, KeywordParams, Metric, Models, Quantization, RequestContext,
+    VectorName, VectorSpace, VectorStore,
 };
 use tracing::warn;
 
@@ -48,8 +50,8 @@ pub const MAX_LABEL_VALUE_BYTES: usize = 1024;
 /// How often a change is tried again when another writer was first.
 const UPDATE_ATTEMPTS: usize = 16;
 
-/// Reason of the error when the store holds a collection with another dimension, metric or keyword index than the
-/// catalogue says.
+/// Reason of the error when the store holds a collection with other vectors or another keyword index than the catalogue
+/// says.
 pub const COLLECTION_MISMATCH: &str = "COLLECTION_MISMATCH";
 
 /// Reason of the error when the catalogue knows a collection that the store does not hold.
@@ -71,7 +73,25 @@ pub struct NewCollection {
     pub vectors: VectorSource,
 }
 
-/// Where the vectors of a collection come from.
+/// What a collection has beside its main vectors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CollectionOptions {
+    /// How its texts are indexed for keyword search; none is not at all.
+    pub keyword: Option<KeywordParams>,
+    /// Vector spaces beside the main one, by name; see [`check_named_spaces`]. The client brings their vectors.
+    pub named: BTreeMap<VectorName, VectorSpace>,
+    /// How vectors are kept beside their full form, where the store has that.
+    pub quantization: Option<Quantization>,
+}
+
+impl Default for CollectionOptions {
+    /// An index of English texts, and nothing else.
+    fn default() -> Self {
+        Self { keyword: Some(KeywordParams::default()), named: BTreeMap::new(), quantization: None }
+    }
+}
+
+/// Where the main vectors of a collection come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VectorSource {
     /// The server's default model.
@@ -151,21 +171,24 @@ impl Collections {
     /// # Errors
     /// As [`Self::create_with`].
     pub async fn create(&self, context: &RequestContext, new: NewCollection) -> Result<CollectionSpec> {
-        self.create_with(context, new, Some(KeywordParams::default())).await
+        self.create_with(context, new, CollectionOptions::default()).await
     }
 
-    /// Makes a collection whose texts are indexed as `keyword` says, or not at all.
+    /// Makes a collection with these options.
     ///
     /// # Errors
-    /// `AlreadyExists`; `InvalidArgument` for `description`, `labels` or `client.dimension`; `NotFound` for a model that
+    /// `AlreadyExists`; `InvalidArgument` for `description`, `labels`, `client.dimension`, what [`check_named_spaces`] says, or
+    /// `quantization` where the store has none; `NotFound` for a model that
     /// is named and not loaded; `FailedPrecondition` when the default model is wanted and there is none.
     pub async fn create_with(
         &self,
         context: &RequestContext,
         new: NewCollection,
-        keyword: Option<KeywordParams>,
+        options: CollectionOptions,
     ) -> Result<CollectionSpec> {
-        let spec = CollectionSpec { keyword, ..self.spec_of(new)? };
+        check_named_spaces(&options.named)?;
+        let CollectionOptions { keyword, named, quantization } = options;
+        let spec = CollectionSpec { keyword, named, quantization, ..self.spec_of(new)? };
         let name = spec.name.clone();
         let _turn = self.turns.take(context.tenant(), &name).await;
         match self.record(context, &name).await? {
@@ -280,8 +303,8 @@ impl Collections {
                 reason: COLLECTION_MISMATCH,
                 message: format!(
                     "collection \"{name}\" is recorded with {}, but the store holds it with {}; delete it and make it again",
-                    described(wanted),
-                    described(found)
+                    described(&wanted),
+                    described(&found)
                 ),
             }),
             Err(Error::NotFound { .. }) => {
@@ -332,6 +355,8 @@ impl Collections {
             fingerprint,
             created_at_ms: i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX),
             keyword: None,
+            named: BTreeMap::new(),
+            quantization: None,
         })
     }
 
@@ -434,11 +459,15 @@ fn check_texts(description: Option<&str>, labels: Option<&BTreeMap<String, Strin
     Error::from_violations(violations)
 }
 
-fn described(params: VectorParams) -> String {
-    let VectorParams { dimension, metric, keyword } = params;
+fn described(params: &VectorParams) -> String {
+    let VectorParams { dimension, metric, keyword, named, quantization } = params;
+    let mut parts = vec![format!("metric {metric}"), format!("dimension {dimension}")];
+    let named = named.iter();
+    parts.extend(named.map(|(name, space)| format!("vectors \"{name}\" ({} {})", space.dimension, space.metric)));
+    parts.extend(quantization.map(|quantization| format!("quantization {}", quantization.kind)));
     let index =
         keyword.map_or_else(|| "no keyword index".to_owned(), |keyword| format!("keywords in {}", keyword.language));
-    format!("metric {metric}, dimension {dimension} and {index}")
+    format!("{} and {index}", parts.join(", "))
 }
 
 fn already_exists(name: &CollectionName) -> Error {

@@ -7,7 +7,7 @@ use toller_core::error::{Error, FieldViolation, Result};
 use toller_core::vector_store::{ScrollPage, Selector, keyword_documents};
 use toller_core::{
     CollectionSpec, Document, DocumentId, EmbeddingRole, Embeddings, Filter, KeywordSearch, Models, Query, Record,
-    RequestContext, ScoredDocument, Vector, VectorStore,
+    RequestContext, ScoredDocument, Vector, VectorName, VectorStore,
 };
 
 use crate::guard;
@@ -72,7 +72,7 @@ impl CollectionHandle {
     /// again with other documents overwrites nothing: other content gets other ids.
     ///
     /// # Errors
-    /// `InvalidArgument` with `documents[i].id`, `.metadata` or `.vectors.dense`, or `request_id`; `FailedPrecondition` of
+    /// `InvalidArgument` with `documents[i].id`, `.metadata`, `.vectors.dense` or `.vectors.named["name"]`, or `request_id`; `FailedPrecondition` of
     /// [`guard::embeddings_for_texts`] when a document without vector is among them; what embedding and the store
     /// report; `Internal` when the model gives a vector that is not finite, zero (for cosine) or of another dimension.
     pub async fn add(
@@ -137,7 +137,7 @@ impl CollectionHandle {
         let mut records = Vec::with_capacity(documents.len());
         let mut usage = Vec::with_capacity(documents.len());
         for (index, document) in documents.into_iter().enumerate() {
-            let CheckedDocument { id, page_content, metadata, vector } = document;
+            let CheckedDocument { id, page_content, metadata, vector, named } = document;
             let (vector, text_usage) = match (vector, &mut embeddings) {
                 (Some(vector), _) => (vector, TextUsage::default()),
                 (None, rest) => {
@@ -149,7 +149,7 @@ impl CollectionHandle {
                     (vector, TextUsage { token_count: embedding.token_count, truncated: embedding.truncated })
                 }
             };
-            records.push(Record { document: Arc::new(Document { id, page_content, metadata }), vector });
+            records.push(Record { document: Arc::new(Document { id, page_content, metadata }), vector, named });
             usage.push(text_usage);
         }
         Ok((records, usage))
@@ -179,6 +179,24 @@ impl CollectionHandle {
         let [embedding] = <[_; 1]>::try_from(embeddings)
             .map_err(|all| Error::Internal(format!("the model gave {} vectors for one query", all.len())))?;
         self.embedded_query(embedding.vector)
+    }
+
+    /// The caller's own vector for a search in a named space.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for `vector_name` when there is no such space, for `query.vector`, and for `query.text`: no model
+    /// embeds texts for named vectors.
+    pub fn named_query_vector(&self, name: &VectorName, query: &Query) -> Result<Vector> {
+        let space = self.spec.space(Some(name))?;
+        match query {
+            Query::Vector(values) => {
+                space.vector(values.clone()).map_err(|fault| Error::invalid("query.vector", fault))
+            }
+            Query::Text(_) => {
+                let description = format!("the vectors \"{name}\" are the client's own; search them with query.vector");
+                Err(Error::invalid("query.text", description))
+            }
+        }
     }
 
     /// The model that embeds texts for this collection. O(models), no I/O.

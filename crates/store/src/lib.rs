@@ -20,7 +20,7 @@ pub mod new_document;
 #[cfg(feature = "edge")]
 pub use backends::edge::{EdgeConfig, EdgeError, EdgeStore};
 pub use backends::memory::MemoryStore;
-pub use collections::{CollectionStats, CollectionUpdate, Collections, NewCollection, VectorSource};
+pub use collections::{CollectionOptions, CollectionStats, CollectionUpdate, Collections, NewCollection, VectorSource};
 pub use error::FileError;
 pub use handle::{AddOptions, Added, CollectionHandle, TextUsage};
 pub use new_document::NewDocument;

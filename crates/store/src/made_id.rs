@@ -1,5 +1,7 @@
 //! Ids that the server makes.
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest, Sha256};
 use toller_core::{CollectionName, DocumentId, Metadata, Tenant, Value};
 use uuid::Uuid;
@@ -28,14 +30,21 @@ pub(crate) fn repeatable_id(
     page_content: &str,
     metadata: &Metadata,
     vector: Option<&[f32]>,
+    named: &BTreeMap<String, Vec<f32>>,
 ) -> Result<DocumentId, String> {
     let mut content = Sha256Sink(Sha256::new());
     put_text(page_content, &mut content);
     put_map(metadata, &mut content);
     if let Some(vector) = vector {
-        put_count(vector.len(), &mut content);
-        for value in vector {
-            content.put(&value.to_bits().to_le_bytes());
+        put_vector(vector, &mut content);
+    }
+    // After a sign that no vector begins with: documents without named vectors keep the ids that they always had.
+    if !named.is_empty() {
+        content.put(b"named");
+        put_count(named.len(), &mut content);
+        for (name, vector) in named {
+            put_text(name, &mut content);
+            put_vector(vector, &mut content);
         }
     }
     let mut name = Vec::new();
@@ -69,6 +78,13 @@ impl Sink for Sha256Sink {
 
 fn put_count(count: usize, sink: &mut impl Sink) {
     sink.put(&(count as u64).to_le_bytes());
+}
+
+fn put_vector(vector: &[f32], sink: &mut impl Sink) {
+    put_count(vector.len(), sink);
+    for value in vector {
+        sink.put(&value.to_bits().to_le_bytes());
+    }
 }
 
 fn put_text(text: &str, sink: &mut impl Sink) {
@@ -121,7 +137,7 @@ mod tests {
     fn id(tenant: &str, collection: &str, request: &str, index: usize, text: &str, metadata: &Metadata) -> String {
         let (tenant, collection) = (Tenant::new(tenant).unwrap(), CollectionName::new(collection).unwrap());
         let place = Place { tenant: &tenant, collection: &collection, request_id: request, index };
-        repeatable_id(&place, text, metadata, None).unwrap().to_string()
+        repeatable_id(&place, text, metadata, None, &BTreeMap::new()).unwrap().to_string()
     }
 
     #[test]
@@ -143,6 +159,27 @@ mod tests {
         let distinct: std::collections::BTreeSet<&String> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len());
         assert_eq!(id("t", "c", "r", 0, "x", &one), id("t", "c", "r", 0, "x", &one));
+    }
+
+    #[test]
+    fn vectors_count_with_their_names() {
+        let (tenant, collection) = (Tenant::new("t").unwrap(), CollectionName::new("c").unwrap());
+        let place = Place { tenant: &tenant, collection: &collection, request_id: "r", index: 0 };
+        let id = |vector: Option<&[f32]>, named: &[(&str, &[f32])]| {
+            let named = named.iter().map(|(name, vector)| ((*name).to_owned(), vector.to_vec())).collect();
+            repeatable_id(&place, "x", &Metadata::new(), vector, &named).unwrap().to_string()
+        };
+        let ids = [
+            id(None, &[]),
+            id(Some(&[1.0]), &[]),
+            id(Some(&[2.0]), &[]),
+            id(None, &[("a", &[1.0])]),
+            id(None, &[("b", &[1.0])]),
+            id(None, &[("a", &[1.0]), ("b", &[1.0])]),
+            id(Some(&[1.0]), &[("a", &[1.0])]),
+        ];
+        let distinct: std::collections::BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len());
     }
 
     #[test]

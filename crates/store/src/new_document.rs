@@ -1,10 +1,13 @@
 //! A document as a caller gives it, and the checks that come before anything is paid for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use toller_core::error::{Error, FieldViolation, Result, join_path};
 use toller_core::value::check_metadata;
-use toller_core::{CollectionSpec, DocumentId, Metadata, RequestContext, Vector};
+use toller_core::vector_space::no_such_space;
+use toller_core::{
+    CollectionSpec, DocumentId, Metadata, NamedVectors, RequestContext, Vector, VectorName, VectorSpace,
+};
 
 use crate::made_id::{Place, fresh_id, repeatable_id};
 
@@ -23,8 +26,10 @@ pub struct NewDocument {
     pub page_content: String,
     /// Typed metadata. Stored as a copy: nothing that the caller keeps is shared with the store.
     pub metadata: Metadata,
-    /// Its vector, when the caller brings one; else the text is embedded.
+    /// Its main vector, when the caller brings one; else the text is embedded.
     pub vector: Option<Vec<f32>>,
+    /// Its vectors in named spaces, which the caller always brings; it need not have one in each.
+    pub named: BTreeMap<String, Vec<f32>>,
 }
 
 /// A [`NewDocument`] that passed its checks.
@@ -34,6 +39,7 @@ pub(crate) struct CheckedDocument {
     pub(crate) page_content: String,
     pub(crate) metadata: Metadata,
     pub(crate) vector: Option<Vector>,
+    pub(crate) named: NamedVectors,
 }
 
 /// Checks documents for a collection and gives ids to those without. O(size of the documents).
@@ -68,12 +74,19 @@ pub(crate) fn check_documents(
         {
             fault("id", format!("\"{id}\" is the id of documents[{earlier}] already; ids in one request must differ"));
         }
-        let vector = document.vector.map(|values| check_vector(spec, values)).transpose();
+        let NewDocument { page_content, metadata, vector, named: given, .. } = document;
+        let vector = vector.map(|values| check_vector(spec, values)).transpose();
         let vector = vector.map_err(|description| fault("vectors.dense", description)).ok();
+        let mut named = NamedVectors::new();
+        for (name, values) in given {
+            match check_named_vector(spec, &name, values) {
+                Ok((name, vector)) => drop(named.insert(name, vector)),
+                Err(description) => fault(&format!("vectors.named[{name:?}]"), description),
+            }
+        }
         if let (Some(id), Some(vector)) = (id, vector) {
             first_index.entry(id.clone()).or_insert(index);
-            let NewDocument { page_content, metadata, .. } = document;
-            checked.push(CheckedDocument { id, page_content, metadata, vector });
+            checked.push(CheckedDocument { id, page_content, metadata, vector, named });
         }
     }
     Error::from_violations(violations)?;
@@ -104,15 +117,18 @@ fn make_id(
             &document.page_content,
             &document.metadata,
             document.vector.as_deref(),
+            &document.named,
         ),
     }
 }
 
-/// A vector that a caller brings, checked for the collection.
+/// A main vector that a caller brings, checked for the collection.
 pub(crate) fn check_vector(spec: &CollectionSpec, values: Vec<f32>) -> Result<Vector, String> {
-    let dimension = spec.fingerprint.dimension;
-    if values.len() != dimension as usize {
-        return Err(format!("must have the collection's {dimension} dimensions, got {}", values.len()));
-    }
-    Vector::new(values, spec.metric)
+    VectorSpace { dimension: spec.fingerprint.dimension, metric: spec.metric }.vector(values)
+}
+
+fn check_named_vector(spec: &CollectionSpec, name: &str, values: Vec<f32>) -> Result<(VectorName, Vector), String> {
+    let known = VectorName::new(name).ok().and_then(|name| spec.named.get_key_value(&name));
+    let (name, space) = known.ok_or_else(|| no_such_space(name, &spec.named))?;
+    Ok((name.clone(), space.vector(values)?))
 }

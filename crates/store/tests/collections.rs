@@ -24,8 +24,8 @@ use toller_core::{
     Language, Metadata, Metric, Models, Principal, Query, Record, RequestContext, Role, Tenant, Value, VectorStore,
 };
 use toller_store::{
-    AddOptions, CollectionHandle, CollectionUpdate, Collections, MemoryStore, NewCollection, NewDocument, TextUsage,
-    VectorSource,
+    AddOptions, CollectionHandle, CollectionOptions, CollectionUpdate, Collections, MemoryStore, NewCollection,
+    NewDocument, TextUsage, VectorSource,
 };
 
 const DIMENSION: u32 = 3;
@@ -99,6 +99,10 @@ fn new(text: &str, vectors: VectorSource) -> NewCollection {
         metric: Metric::Cosine,
         vectors,
     }
+}
+
+fn without_keywords() -> CollectionOptions {
+    CollectionOptions { keyword: None, ..CollectionOptions::default() }
 }
 
 fn text(content: &str) -> NewDocument {
@@ -424,7 +428,7 @@ async fn a_store_that_disagrees_with_the_catalogue_is_not_used() {
     handle(&collections, "a", CLIENT).await;
     memory.vectors.drop_collection(&context(), &name("a")).await.unwrap();
     assert_eq!(reason(collections.open(&context(), &name("a")).await).0, "COLLECTION_LOST");
-    let params = VectorParams { dimension: 2, metric: Metric::Dot, keyword: None };
+    let params = VectorParams::new(2, Metric::Dot);
     memory.vectors.create(&context(), &name("a"), params).await.unwrap();
     let (reason, message) = reason(collections.open(&context(), &name("a")).await);
     assert_eq!(reason, "COLLECTION_MISMATCH");
@@ -459,7 +463,7 @@ async fn keywords_find_documents_without_a_model() {
     assert_eq!((hit.sources[0].source.as_str(), hit.sources[0].score, hit.sources[0].rank), ("keyword", hit.score, 1));
     assert!(hit.vector.is_some());
 
-    collections.create_with(&context(), new("plain", CLIENT), None).await.unwrap();
+    collections.create_with(&context(), new("plain", CLIENT), without_keywords()).await.unwrap();
     let plain = collections.open(&context(), &name("plain")).await.unwrap();
     assert_eq!(reason(plain.keyword_search(&context(), search).await).0, "KEYWORD_NOT_INDEXED");
 }
@@ -468,7 +472,7 @@ async fn keywords_find_documents_without_a_model() {
 async fn a_record_of_before_keyword_search_is_a_collection_without_it() {
     let memory = MemoryStore::new();
     let collections = collections(&memory, None);
-    collections.create_with(&context(), new("old", CLIENT), None).await.unwrap();
+    collections.create_with(&context(), new("old", CLIENT), without_keywords()).await.unwrap();
     let kept = memory.catalog.get(&context(), RecordKind::Collection, "old").await.unwrap().unwrap();
     let written = String::from_utf8(kept.value).unwrap();
     let old = written.replace(r#","keyword":null"#, "");
@@ -691,7 +695,7 @@ async fn nobody_waits_for_an_answer_that_nobody_wants() {
         (gone, (|fault| matches!(fault, Error::Cancelled)) as fn(&Error) -> bool),
         (late, |fault| matches!(fault, Error::DeadlineExceeded(_))),
     ] {
-        let search = VectorSearch { vector: &vector, filter: None, limit: 1 };
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 1 };
         let faults = [
             docs.store().search(&context, &docs.spec().name, search).await.unwrap_err(),
             docs.count(&context, Some(&any)).await.unwrap_err(),

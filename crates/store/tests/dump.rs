@@ -8,15 +8,16 @@
     reason = "these are tests: they fail by panicking"
 )]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use toller_core::catalog::{Expected, RecordKind};
 use toller_core::collection::VectorParams;
-use toller_core::vector_store::Selector;
+use toller_core::vector_store::{Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, Document, DocumentId, DocumentStore, Metadata, Metric, Principal, Record, RequestContext,
-    Role, Tenant, Value, Vector, VectorStore,
+    Role, Tenant, Value, Vector, VectorName, VectorSpace, VectorStore,
 };
 use toller_store::{FileError, MemoryStore};
 
@@ -40,7 +41,7 @@ fn document(text: &str, metadata: &[(&str, Value)]) -> Document {
 
 fn record(text: &str, vector: &[f32], metadata: &[(&str, Value)]) -> Record {
     let vector = Vector::new(vector.to_vec(), Metric::Dot).unwrap();
-    Record { document: Arc::new(document(text, metadata)), vector }
+    Record::new(Arc::new(document(text, metadata)), vector)
 }
 
 /// Two tenants, three metrics, tombstones, numbers of both kinds, catalogue records with gaps in their versions.
@@ -50,7 +51,7 @@ async fn filled() -> MemoryStore {
     for (context, collection, metric) in
         [(&ours, "cosine", Metric::Cosine), (&ours, "empty", Metric::Dot), (&theirs, "cosine", Metric::Euclidean)]
     {
-        let params = VectorParams { dimension: 3, metric, keyword: None };
+        let params = VectorParams::new(3, metric);
         store.vectors.create(context, &name(collection), params).await.unwrap();
     }
     let numbers = [
@@ -219,6 +220,45 @@ async fn a_file_of_before_keyword_search_is_read() {
     assert!(loaded.vectors.get(&ours, &docs, &[id("a")]).await.unwrap()[0].is_some());
 }
 
+/// A collection with two named spaces, and records with vectors in both, one and none of them.
+#[tokio::test]
+async fn named_vectors_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.jsonl");
+    let store = MemoryStore::new();
+    let (ours, docs) = (context("ours"), name("docs"));
+    let of = |name: &str| VectorName::new(name).unwrap();
+    let named = BTreeMap::from([
+        (of("title"), VectorSpace { dimension: 2, metric: Metric::Euclidean }),
+        (of("image"), VectorSpace { dimension: 1, metric: Metric::Dot }),
+    ]);
+    let params = VectorParams { named, ..VectorParams::new(3, Metric::Cosine) };
+    store.vectors.create(&ours, &docs, params.clone()).await.unwrap();
+    let with = |id: &str, vectors: &[(&str, &[f32])]| {
+        let mut record = record(id, &[1.0, 2.0, 3.0], &[]);
+        let vectors =
+            vectors.iter().map(|(name, vector)| (of(name), Vector::new(vector.to_vec(), Metric::Dot).unwrap()));
+        record.named.extend(vectors);
+        record
+    };
+    let records = vec![
+        with("a", &[("title", &[0.1, -0.0]), ("image", &[-1.0])]),
+        with("b", &[("title", &[0.0, 0.0])]),
+        with("c", &[]),
+    ];
+    store.vectors.upsert(&ours, &docs, records.clone()).await.unwrap();
+    store.dump(&path).unwrap();
+    let (loaded, _) = MemoryStore::load(&path).unwrap();
+    assert_eq!(loaded.vectors.params(&ours, &docs).await.unwrap(), params);
+    let page = loaded.vectors.scroll(&ours, &docs, None, None, 10).await.unwrap();
+    assert_eq!(page.records, records);
+    let query = Vector::new(vec![3.0, 4.0], Metric::Euclidean).unwrap();
+    let search = VectorSearch { vector: &query, using: Some(&of("title")), filter: None, limit: 10 };
+    let hits = loaded.vectors.search(&ours, &docs, search).await.unwrap();
+    let hits: Vec<&str> = hits.iter().map(|hit| hit.record.document.id.as_str()).collect();
+    assert_eq!(hits, ["a", "b"]);
+}
+
 #[tokio::test]
 async fn faults_say_where_and_what() {
     let folder = tempfile::tempdir().unwrap();
@@ -230,12 +270,22 @@ async fn faults_say_where_and_what() {
     };
     // 1, 2; 1; 0, 0; NaN, 1.
     let (good, short, zero, nan) = ("AACAPwAAAEA=", "AACAPw==", "AAAAAAAAAAA=", "AADAfwAAgD8=");
+    let with_title = r#"{"collection":{"tenant":"t","name":"c","dimension":2,"metric":"cosine","named":{"title":{"dimension":1,"metric":"dot"}}}}"#;
+    let titled =
+        |name: &str, vector: &str| record("a", good).replace("}}", &format!(r#","named":{{"{name}":"{vector}"}}}}}}"#));
     for (lines, expected) in [
+        (vec![header.into(), with_title.into(), titled("title", good)], vec!["data.jsonl:3:", "has 2 dimensions"]),
+        (vec![header.into(), with_title.into(), titled("other", short)], vec!["data.jsonl:3:", "none of that name"]),
+        (vec![header.into(), with_title.replace("title", "a.b")], vec!["data.jsonl:2:", "ASCII letters"]),
+        (
+            vec![header.into(), with_title.replace(":1,", ":0,")],
+            vec!["data.jsonl:2:", "named_vectors[\"title\"].dimension"],
+        ),
         (vec!["{}".to_owned()], vec!["is not a dump"]),
         (vec!["PK\u{3}\u{4}".to_owned()], vec!["is not a dump"]),
         (
             vec![r#"{"format":"toller-memory-dump","version":9}"#.to_owned()],
-            vec!["version 9", "reads versions up to 2"],
+            vec!["version 9", "reads versions up to 3"],
         ),
         (vec![header.to_owned()], vec!["data.jsonl:1:", "cut off"]),
         (vec![header.to_owned(), record("a", good)], vec!["data.jsonl:2:", "before any collection"]),

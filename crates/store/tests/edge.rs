@@ -23,7 +23,8 @@ use toller_core::filter::KeyPath;
 use toller_core::vector_store::{Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, Document, DocumentId, DocumentStore, Durability, Filter, Metadata, Metric, Principal,
-    Record, RequestContext, Role, Tenant, Value, Vector, VectorStore,
+    Quantization, QuantizationKind, Record, RequestContext, Role, Tenant, Value, Vector, VectorName, VectorSpace,
+    VectorStore,
 };
 use toller_store::backends::edge::{EdgeConfig, EdgeError, EdgeStore};
 
@@ -51,7 +52,7 @@ fn key(path: &str) -> KeyPath {
 fn record(text: &str, vector: Vec<f32>, metadata: &[(&str, Value)]) -> Record {
     let metadata: Metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     let document = Document { id: id(text), page_content: format!("text of {text}"), metadata };
-    Record { document: Arc::new(document), vector: Vector::new(vector, Metric::Dot).unwrap() }
+    Record::new(Arc::new(document), Vector::new(vector, Metric::Dot).unwrap())
 }
 
 /// What most tests need: they end no power supply.
@@ -69,11 +70,7 @@ async fn close(store: EdgeStore) {
 }
 
 async fn create(store: &EdgeStore, collection: &str, dimension: u32, metric: Metric) {
-    store
-        .vectors
-        .create(&context(), &name(collection), VectorParams { dimension, metric, keyword: None })
-        .await
-        .unwrap();
+    store.vectors.create(&context(), &name(collection), VectorParams::new(dimension, metric)).await.unwrap();
 }
 
 async fn put(store: &EdgeStore, collection: &str, records: Vec<Record>) {
@@ -125,7 +122,7 @@ async fn fill(store: &EdgeStore) -> Record {
 
 async fn check_filled(store: &EdgeStore, exact: &Record) {
     assert_eq!(store.vectors.collection_count(), 2);
-    let empty = VectorParams { dimension: 2, metric: Metric::Cosine, keyword: None };
+    let empty = VectorParams::new(2, Metric::Cosine);
     assert_eq!(store.vectors.params(&context(), &name("empty")).await.unwrap(), empty);
     assert_eq!(all_ids(store, "docs").await, ["a", "exact"]);
     let found = store.vectors.get(&context(), &name("docs"), &[id("exact"), id("b"), id("a")]).await.unwrap();
@@ -133,7 +130,7 @@ async fn check_filled(store: &EdgeStore, exact: &Record) {
     assert_eq!(found[1], None);
     assert_eq!(found[2].as_ref().unwrap().vector.as_slice(), [9.0; 3]);
     let vector = Vector::new(vec![9.0, 9.0, 8.0], Metric::Euclidean).unwrap();
-    let search = VectorSearch { vector: &vector, filter: None, limit: 1 };
+    let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 1 };
     assert_eq!(store.vectors.search(&context(), &name("docs"), search).await.unwrap()[0].score, 1.0);
     let parent = store.documents.get(&context(), &name("docs"), &[id("parent")]).await.unwrap();
     assert_eq!(parent[0].as_ref().unwrap().page_content, "whole");
@@ -299,15 +296,72 @@ async fn a_folder_of_another_version_is_refused() {
     close(store).await;
     let file = collection_folders(folder.path())[0].join("collection.json");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("\"format\": 1", "\"format\": 2")).unwrap();
+    fs::write(&file, text.replace("\"format\": 2", "\"format\": 3")).unwrap();
     let fault = EdgeStore::open(folder.path(), fast()).unwrap_err();
-    assert!(matches!(fault, EdgeError::UnsupportedVersion { found: 2, supported: 1, .. }), "{fault:?}");
+    assert!(matches!(fault, EdgeError::UnsupportedVersion { found: 3, supported: 2, .. }), "{fault:?}");
     let said = fault.to_string();
-    assert!(said.contains("collection.json has format version 2, this build reads version 1"), "{said}");
+    assert!(said.contains("collection.json has format version 3, this build reads version 2"), "{said}");
     fs::write(&file, "{").unwrap();
     assert!(matches!(EdgeStore::open(folder.path(), fast()), Err(EdgeError::Damaged { .. })));
     fs::write(&file, text).unwrap();
     EdgeStore::open(folder.path(), fast()).unwrap();
+}
+
+/// Folders of version 1 know neither named vectors nor quantisation, and are those of collections without them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_before_named_vectors_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), fast()).await;
+    let exact = fill(&store).await;
+    close(store).await;
+    for collection in collection_folders(folder.path()) {
+        let file = collection.join("collection.json");
+        let text = fs::read_to_string(&file).unwrap();
+        let old = text.replace("\"format\": 2", "\"format\": 1");
+        assert!(old != text && !old.contains("named") && !old.contains("quantization"), "{text}");
+        fs::write(&file, old).unwrap();
+    }
+    let store = open(folder.path(), fast()).await;
+    check_filled(&store, &exact).await;
+    put(&store, "docs", vec![record("later", vec![3.0; 3], &[])]).await;
+    assert_eq!(all_ids(&store, "docs").await, ["a", "exact", "later"]);
+}
+
+fn title() -> VectorName {
+    VectorName::new("title").unwrap()
+}
+
+/// Named vectors, written, replaced and removed, are as they were after a restart, and their space is searched as before.
+#[tokio::test(flavor = "multi_thread")]
+async fn named_vectors_are_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), fast()).await;
+    let space = VectorSpace { dimension: 2, metric: Metric::Euclidean };
+    let params = VectorParams { named: BTreeMap::from([(title(), space)]), ..VectorParams::new(1, Metric::Dot) };
+    store.vectors.create(&context(), &name("docs"), params.clone()).await.unwrap();
+    let titled = |id: &str, vector: Option<[f32; 2]>| {
+        let mut record = record(id, vec![1.0], &[]);
+        let vector = vector.map(|vector| Vector::new(vector.to_vec(), Metric::Euclidean).unwrap());
+        record.named.extend(vector.map(|vector| (title(), vector)));
+        record
+    };
+    let first = [("a", Some([0.0, 1.0])), ("b", Some([0.0, 2.0])), ("c", None), ("d", Some([9.0, 9.0]))];
+    put(&store, "docs", first.map(|(id, vector)| titled(id, vector)).into()).await;
+    // b loses its vector, c gets one, a another, d goes.
+    let second = [titled("a", Some([0.0, 5.0])), titled("b", None), titled("c", Some([0.0, 3.0]))];
+    put(&store, "docs", second.to_vec()).await;
+    store.vectors.delete(&context(), &name("docs"), &Selector::Ids(vec![id("d")])).await.unwrap();
+    close(store).await;
+
+    let store = open(folder.path(), fast()).await;
+    assert_eq!(store.vectors.params(&context(), &name("docs")).await.unwrap(), params);
+    let found = store.vectors.get(&context(), &name("docs"), &[id("a"), id("b"), id("c")]).await.unwrap();
+    assert_eq!(found, second.map(Some));
+    let query = Vector::new(vec![0.0, 1.0], Metric::Euclidean).unwrap();
+    let search = VectorSearch { vector: &query, using: Some(&title()), filter: None, limit: 10 };
+    let hits = store.vectors.search(&context(), &name("docs"), search).await.unwrap();
+    let hits: Vec<(&str, f64)> = hits.iter().map(|hit| (hit.record.document.id.as_str(), hit.score)).collect();
+    assert_eq!(hits, [("c", 2.0), ("a", 4.0)]);
 }
 
 /// What was being made or dropped when the process ended is nobody's.
@@ -332,9 +386,9 @@ async fn what_is_left_of_a_collection_is_cleared_away() {
 async fn collections_of_tenants_have_folders_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), fast()).await;
-    let params = VectorParams { dimension: 1, metric: Metric::Dot, keyword: None };
+    let params = VectorParams::new(1, Metric::Dot);
     for (tenant, collection) in [("a", "bc"), ("ab", "c"), ("a", "c")] {
-        store.vectors.create(&context_of(tenant), &name(collection), params).await.unwrap();
+        store.vectors.create(&context_of(tenant), &name(collection), params.clone()).await.unwrap();
     }
     assert_eq!(collection_folders(folder.path()).len(), 3);
     close(store).await;
@@ -412,7 +466,7 @@ async fn an_index_finds_nearly_all_of_the_best() {
                 best.truncate(LIMIT);
                 let best: BTreeSet<String> = best.iter().map(|(_, n)| format!("{n:04}")).collect();
                 let vector = Vector::new(query, Metric::Cosine).unwrap();
-                let search = VectorSearch { vector: &vector, filter: filter.as_ref(), limit: LIMIT };
+                let search = VectorSearch { vector: &vector, using: None, filter: filter.as_ref(), limit: LIMIT };
                 let hits = store.vectors.search(&context(), &name("docs"), search).await.unwrap();
                 assert_eq!(hits.len(), best.len(), "{filter:?}");
                 wanted += best.len();
@@ -422,4 +476,97 @@ async fn an_index_finds_nearly_all_of_the_best() {
             assert!(recall >= 0.98, "recall {recall} with {filter:?}");
         }
     }
+}
+
+/// What a search gives, and what it should give: ids with scores, and how many of the best were found.
+async fn recall(store: &EdgeStore, vectors: &[Vec<f32>], using: Option<&VectorName>, numbers: &mut Numbers) -> f64 {
+    const LIMIT: usize = 10;
+    let dimension = vectors.first().map_or(0, Vec::len);
+    let (mut found, mut wanted) = (0, 0);
+    for query in clustered(25, dimension, numbers) {
+        let mut best: Vec<(f64, usize)> =
+            vectors.iter().enumerate().map(|(n, vector)| (Metric::Dot.score(&query, vector), n)).collect();
+        best.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
+        best.truncate(LIMIT);
+        let best: BTreeMap<String, f64> = best.iter().map(|(score, n)| (format!("{n:04}"), *score)).collect();
+        let vector = Vector::new(query.clone(), Metric::Dot).unwrap();
+        let even = Filter::Eq(key("even"), Value::Bool(true));
+        for filter in [None, Some(&even)] {
+            let search = VectorSearch { vector: &vector, using, filter, limit: LIMIT };
+            let hits = store.vectors.search(&context(), &name("docs"), search).await.unwrap();
+            assert_eq!(hits.len(), LIMIT, "exactly min(limit, matches)");
+            for hit in &hits {
+                let n: usize = hit.record.document.id.as_str().parse().unwrap();
+                assert_eq!(
+                    hit.score,
+                    Metric::Dot.score(&query, &vectors[n]),
+                    "the score of the full vector, to the last bit"
+                );
+            }
+            assert!(hits.is_sorted_by(|left, right| left.score >= right.score));
+            if filter.is_none() {
+                wanted += LIMIT;
+                found += hits.iter().filter(|hit| best.contains_key(hit.record.document.id.as_str())).count();
+            }
+        }
+        let all = VectorSearch { vector: &vector, using, filter: Some(&even), limit: vectors.len() };
+        assert_eq!(store.vectors.search(&context(), &name("docs"), all).await.unwrap().len(), vectors.len() / 2);
+    }
+    found as f64 / wanted as f64
+}
+
+/// Quantised vectors decide on candidates alone: as many hits as there should be, with the scores of the full vectors, before
+/// an index is built, with one, and after a restart.
+async fn quantised_search_finds_the_best(kind: QuantizationKind, dimension: usize, least: f64) {
+    const COUNT: usize = 4000;
+    let folder = tempfile::tempdir().unwrap();
+    let config = EdgeConfig { index_from_kib: 64, ..fast() };
+    let store = open(folder.path(), config).await;
+    let space = VectorSpace { dimension: dimension as u32, metric: Metric::Dot };
+    let params = VectorParams {
+        named: BTreeMap::from([(title(), space)]),
+        quantization: Some(Quantization::new(kind, None).unwrap()),
+        ..VectorParams::new(dimension as u32, Metric::Dot)
+    };
+    store.vectors.create(&context(), &name("docs"), params.clone()).await.unwrap();
+    let mut numbers = Numbers(23);
+    let main = clustered(COUNT, dimension, &mut numbers);
+    let titles = clustered(COUNT, dimension, &mut numbers);
+    for first in (0..COUNT).step_by(500) {
+        let records = (first..first + 500).map(|n| {
+            let even = [("even", Value::Bool(n.is_multiple_of(2)))];
+            let mut record = record(&format!("{n:04}"), main[n].clone(), &even);
+            record.named.insert(title(), Vector::new(titles[n].clone(), Metric::Dot).unwrap());
+            record
+        });
+        put(&store, "docs", records.collect()).await;
+    }
+    let (before, named_before) =
+        (recall(&store, &main, None, &mut numbers).await, recall(&store, &titles, Some(&title()), &mut numbers).await);
+    store.vectors.build_index(&context(), &name("docs")).await.unwrap();
+    let indexed = store.vectors.indexed_count(&context(), &name("docs")).await.unwrap();
+    assert!(indexed >= COUNT as u64 / 2, "only {indexed} vectors are indexed");
+    let (with, named_with) =
+        (recall(&store, &main, None, &mut numbers).await, recall(&store, &titles, Some(&title()), &mut numbers).await);
+    close(store).await;
+    let store = open(folder.path(), config).await;
+    assert_eq!(store.vectors.params(&context(), &name("docs")).await.unwrap(), params);
+    let after = recall(&store, &main, None, &mut numbers).await;
+    let recalls = [before, named_before, with, named_with, after];
+    println!("recall with {kind} in {dimension} dimensions: {recalls:?}");
+    assert!(recalls.iter().all(|recall| *recall >= least), "{recalls:?}");
+    close(store).await;
+    // Without approximation, quantised vectors play no part.
+    let store = open(folder.path(), EdgeConfig { exact: true, ..config }).await;
+    assert_eq!(recall(&store, &main, None, &mut numbers).await, 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_bits_find_nearly_all_of_the_best() {
+    quantised_search_finds_the_best(QuantizationKind::Int8, 32, 0.95).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_bit_finds_most_of_the_best_in_many_dimensions() {
+    quantised_search_finds_the_best(QuantizationKind::Binary, 256, 0.8).await;
 }

@@ -23,11 +23,10 @@ use toller_store::MemoryStore;
 /// Large, so that a block has 16 rows, and a few deletes move rows about.
 const DIMENSION: usize = 8192;
 
-const PARAMS: VectorParams = VectorParams {
-    dimension: DIMENSION as u32,
-    metric: Metric::Dot,
-    keyword: Some(KeywordParams { language: Language::English }),
-};
+fn params() -> VectorParams {
+    let keyword = Some(KeywordParams { language: Language::English });
+    VectorParams { keyword, ..VectorParams::new(DIMENSION as u32, Metric::Dot) }
+}
 
 fn context() -> RequestContext {
     RequestContext::new(Principal::anonymous())
@@ -49,7 +48,7 @@ fn record(number: u8, words: &[&str]) -> Record {
     let metadata = Metadata::from([("group".to_owned(), Value::Int(i64::from(number % 4)))]);
     let document = Document { id: id(number), page_content: words.join(" "), metadata };
     let vector = Vector::new(vec![f32::from(number); DIMENSION], Metric::Dot).unwrap();
-    Record { document: Arc::new(document), vector }
+    Record::new(Arc::new(document), vector)
 }
 
 #[derive(Debug, Clone)]
@@ -80,7 +79,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 async fn filled(records: Vec<Record>) -> MemoryStore {
     let store = MemoryStore::new();
-    store.vectors.create(&context(), &name(), PARAMS).await.unwrap();
+    store.vectors.create(&context(), &name(), params()).await.unwrap();
     store.vectors.upsert(&context(), &name(), records).await.unwrap();
     store
 }
@@ -159,7 +158,7 @@ proptest! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_search_and_writes_do_not_disturb_each_other() {
     let store = Arc::new(MemoryStore::new());
-    let params = VectorParams { dimension: 1, ..PARAMS };
+    let params = VectorParams { dimension: 1, ..params() };
     store.vectors.create(&context(), &name(), params).await.unwrap();
     // Every record of round r has the word `r` times, and all records are always of one round.
     let batch = |round: usize| -> Vec<Record> {
@@ -170,7 +169,7 @@ async fn a_long_search_and_writes_do_not_disturb_each_other() {
             metadata: Metadata::new(),
         };
         let vector = Vector::new(vec![1.0], Metric::Dot).unwrap();
-        (0..6000).map(|number| Record { document: Arc::new(one(number)), vector: vector.clone() }).collect()
+        (0..6000).map(|number| Record::new(Arc::new(one(number)), vector.clone())).collect()
     };
     store.vectors.upsert(&context(), &name(), batch(1)).await.unwrap();
     let reader = {

@@ -89,13 +89,13 @@ async fn the_memory_store_finds_what_langchains_finds() {
         let context = RequestContext::new(Principal::anonymous());
         let name = CollectionName::new("docs").unwrap();
         let store = MemoryVectorStore::new();
-        let params = VectorParams { dimension: case.query.len() as u32, metric: Metric::Cosine, keyword: None };
+        let params = VectorParams::new(case.query.len() as u32, Metric::Cosine);
         store.create(&context, &name, params).await.unwrap();
         let records = case.docs.iter().map(|document| {
             let id = DocumentId::new(&document.id).unwrap();
             let metadata = document.metadata.clone();
             let vector = Vector::new(document.vector.clone(), Metric::Cosine).unwrap();
-            Record { document: Arc::new(Document { id, page_content: document.id.clone(), metadata }), vector }
+            Record::new(Arc::new(Document { id, page_content: document.id.clone(), metadata }), vector)
         });
         store.upsert(&context, &name, records.collect()).await.unwrap();
 
@@ -104,7 +104,7 @@ async fn the_memory_store_finds_what_langchains_finds() {
             Filter::And(entries.iter().map(equal).collect())
         });
         let query = Vector::new(case.query.clone(), Metric::Cosine).unwrap();
-        let search = VectorSearch { vector: &query, filter: filter.as_ref(), limit: case.k };
+        let search = VectorSearch { vector: &query, using: None, filter: filter.as_ref(), limit: case.k };
         let hits = store.search(&context, &name, search).await.unwrap();
         assert_eq!(hits.len(), case.expected_similarity.len(), "{}", case.id);
         for (hit, (id, score)) in hits.iter().zip(&case.expected_similarity) {
@@ -114,7 +114,7 @@ async fn the_memory_store_finds_what_langchains_finds() {
 
         let params = MmrParams { k: case.k, fetch_k: case.fetch_k, lambda_mult: case.lambda_mult };
         let scoring = Scoring::default();
-        let chosen = store.max_marginal_relevance(&context, &name, &query, filter.as_ref(), params, scoring).await;
+        let chosen = store.max_marginal_relevance(&context, &name, &query, None, filter.as_ref(), params, scoring).await;
         let chosen = chosen.unwrap();
         let chosen: Vec<&str> = chosen.iter().map(|hit| hit.document.id.as_str()).collect();
         // A pool below k gives LangChain fewer than k hits; ours takes at least k candidates.

@@ -42,12 +42,12 @@ fn key(path: &str) -> KeyPath {
 
 fn record(id: &str, vector: Vec<f32>, metadata: Metadata) -> Record {
     let document = Document { id: DocumentId::new(id).unwrap(), page_content: id.to_owned(), metadata };
-    Record { document: Arc::new(document), vector: Vector::new(vector, Metric::Dot).unwrap() }
+    Record::new(Arc::new(document), Vector::new(vector, Metric::Dot).unwrap())
 }
 
 async fn store_with(metric: Metric, dimension: usize, records: Vec<Record>) -> MemoryVectorStore {
     let store = MemoryVectorStore::new();
-    let params = VectorParams { dimension: dimension as u32, metric, keyword: None };
+    let params = VectorParams::new(dimension as u32, metric);
     store.create(&context(), &name(), params).await.unwrap();
     store.upsert(&context(), &name(), records).await.unwrap();
     store
@@ -145,7 +145,7 @@ async fn search(
     limit: usize,
 ) -> Vec<(String, u64)> {
     let vector = Vector::new(query.to_vec(), metric).unwrap();
-    let search = VectorSearch { vector: &vector, filter, limit };
+    let search = VectorSearch { vector: &vector, using: None, filter, limit };
     let hits = store.search(&context(), &name(), search).await.unwrap();
     hits.into_iter().map(|hit| (hit.record.document.id.to_string(), hit.score.to_bits())).collect()
 }
@@ -317,7 +317,7 @@ proptest! {
                 let id: String = id.chars().take(100).collect();
                 let id = DocumentId::new(format!("{id}{index}")).unwrap();
                 let document = Document { id, page_content: text, metadata };
-                Record { document: Arc::new(document), vector: Vector::new(vector, metric).unwrap() }
+                Record::new(Arc::new(document), Vector::new(vector, metric).unwrap())
             })
             .collect();
         let documents: Vec<Document> = records.iter().map(|record| (*record.document).clone()).collect();
@@ -325,7 +325,7 @@ proptest! {
         let path = folder.path().join("dump");
         runtime().block_on(async {
             let store = MemoryStore::new();
-            let params = VectorParams { dimension: 5, metric, keyword: None };
+            let params = VectorParams::new(5, metric);
             store.vectors.create(&context(), &name(), params).await.unwrap();
             store.vectors.upsert(&context(), &name(), records.clone()).await.unwrap();
             store.documents.put(&context(), &name(), documents).await.unwrap();

@@ -15,7 +15,8 @@ use toller_core::vector_store::{
 };
 use toller_core::{
     ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
-    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorStore,
+    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorName,
+    VectorStore,
 };
 use tracing::{Instrument, Span};
 
@@ -330,11 +331,12 @@ impl VectorStore for TracedVectorStore {
         context: &RequestContext,
         collection: &CollectionName,
         vector: &Vector,
+        using: Option<&VectorName>,
         filter: Option<&Filter>,
         params: MmrParams,
         scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
-        let search = VectorSearch { vector, filter, limit: params.fetch_k.max(params.k) };
+        let search = VectorSearch { vector, using, filter, limit: params.fetch_k.max(params.k) };
         let candidates = self.similarity(context, collection, search, scoring).await?;
         let span = spans::mmr(candidates.len(), params.k, params.lambda_mult);
         Ok(span.in_scope(|| choose_by_marginal_relevance(candidates, vector, params.k, params.lambda_mult)))

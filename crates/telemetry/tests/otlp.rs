@@ -94,7 +94,7 @@ fn scored_records() -> Vec<ScoredRecord> {
                 metadata: BTreeMap::new(),
             };
             let score = Metric::Cosine.score(&values, &[1.0, 0.0]);
-            ScoredRecord { record: Record { document: Arc::new(document), vector: vector(&values) }, score }
+            ScoredRecord { record: Record::new(Arc::new(document), vector(&values)), score }
         })
         .collect()
 }
@@ -139,7 +139,7 @@ impl VectorStore for FixedStore {
     }
 
     async fn params(&self, _: &RequestContext, _: &CollectionName) -> Result<VectorParams, Error> {
-        Ok(VectorParams { dimension: 2, metric: Metric::Cosine, keyword: None })
+        Ok(VectorParams::new(2, Metric::Cosine))
     }
 
     async fn upsert(&self, _: &RequestContext, _: &CollectionName, _: Vec<Record>) -> Result<(), Error> {

@@ -5,6 +5,8 @@ use toller_core::{CollectionName, CollectionSpec, Durability, Error, Result};
 use super::fingerprint::fingerprint_to_message;
 use super::keyword::keyword_to_message;
 use super::metric::metric_to_message;
+use super::quantization::quantization_to_message;
+use super::vector_space::named_spaces_to_message;
 use crate::v1;
 
 /// The name of a collection, in the request's field `field`.
@@ -27,6 +29,8 @@ pub fn collection_to_message(spec: &CollectionSpec, store: &str, durability: Dur
         durability: durability_to_message(durability).into(),
         created_at: Some(super::timestamp_from_millis(spec.created_at_ms)),
         keyword: spec.keyword.map(keyword_to_message),
+        named_vectors: named_spaces_to_message(&spec.named),
+        quantization: spec.quantization.map(quantization_to_message),
     }
 }
 

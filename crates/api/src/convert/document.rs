@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use toller_core::{Document, DocumentId, Error, Metadata, Result};
 
 use super::value::{entries_from_message, value_to_message};
-use super::vector::{Encoding, vector_to_message};
 use crate::v1;
 
 /// Metadata from its messages.
@@ -30,12 +29,12 @@ pub fn ids_from_message(ids: &[String]) -> Result<Vec<DocumentId>> {
     ids.map(|(index, id)| DocumentId::new(id).map_err(|fault| Error::invalid(format!("ids[{index}]"), fault))).collect()
 }
 
-/// The message of a document, with its vector where given.
-pub fn document_to_message(document: &Document, vector: Option<(&[f32], Encoding)>) -> v1::Document {
+/// The message of a document, with its vectors where given.
+pub fn document_to_message(document: &Document, vectors: Option<v1::Vectors>) -> v1::Document {
     v1::Document {
         id: Some(document.id.as_str().to_owned()),
         page_content: document.page_content.clone(),
         metadata: metadata_to_message(&document.metadata),
-        vectors: vector.map(|(elements, encoding)| v1::Vectors { dense: Some(vector_to_message(elements, encoding)) }),
+        vectors,
     }
 }

@@ -1,7 +1,10 @@
 //! Vectors, in both encodings.
 
+use std::collections::BTreeMap;
+
+use toller_core::error::both;
 use toller_core::vector::MAX_DIMENSION;
-use toller_core::{Error, Result};
+use toller_core::{Error, Record, Result, Vector};
 
 use crate::v1;
 
@@ -75,6 +78,32 @@ pub fn vector_to_message(elements: &[f32], encoding: Encoding) -> v1::Vector {
     }
 }
 
+/// The message of a record's vectors: the main one, and those of named spaces.
+pub fn vectors_to_message(record: &Record, encoding: Encoding) -> v1::Vectors {
+    let message = |vector: &Vector| vector_to_message(vector.as_slice(), encoding);
+    v1::Vectors {
+        dense: Some(message(&record.vector)),
+        named: record.named.iter().map(|(name, vector)| (name.as_str().to_owned(), message(vector))).collect(),
+    }
+}
+
+/// What a document of a write brings: the elements of its main vector, where it has one, and of the named ones.
+///
+/// # Errors
+/// `InvalidArgument` for `dense` when there is nothing, and for the parts of `dense` and `named["name"]`.
+pub fn vectors_from_message(message: v1::Vectors) -> Result<(Option<Vec<f32>>, BTreeMap<String, Vec<f32>>)> {
+    let v1::Vectors { dense, named } = message;
+    if dense.is_none() && named.is_empty() {
+        return Err(Error::invalid("dense", "must be given"));
+    }
+    let dense = dense.map(vector_from_message).transpose().map_err(|error| error.within("dense"));
+    let named = named.into_iter().map(|(name, vector)| {
+        let elements = vector_from_message(vector).map_err(|error| error.within(&format!("named[{name:?}]")));
+        Ok((name, elements?))
+    });
+    both(dense, named.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +114,23 @@ mod tests {
         for encoding in [Encoding::Packed, Encoding::Floats] {
             assert_eq!(vector_from_message(vector_to_message(&elements, encoding)), Ok(elements.clone()));
         }
+    }
+
+    #[test]
+    fn named_vectors_may_stand_without_a_main_one_but_nothing_may_not() {
+        let vector = |values: &[f32]| vector_to_message(values, Encoding::Packed);
+        let named = BTreeMap::from([("title".to_owned(), vector(&[1.0, 2.0]))]);
+        let elements = BTreeMap::from([("title".to_owned(), vec![1.0, 2.0])]);
+        let alone = v1::Vectors { dense: None, named: named.clone() };
+        assert_eq!(vectors_from_message(alone), Ok((None, elements.clone())));
+        let both = v1::Vectors { dense: Some(vector(&[3.0])), named };
+        assert_eq!(vectors_from_message(both), Ok((Some(vec![3.0]), elements)));
+        let nothing = vectors_from_message(v1::Vectors::default()).unwrap_err();
+        assert_eq!(nothing.to_string(), "dense: must be given");
+        let named = BTreeMap::from([("title".to_owned(), v1::Vector::default())]);
+        let faults = vectors_from_message(v1::Vectors { dense: Some(v1::Vector::default()), named }).unwrap_err();
+        let said = faults.to_string();
+        assert!(said.starts_with("dense: must have") && said.contains("named[\"title\"]: must have"), "{said}");
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(super) struct VectorStore {
     relevance_fn: Option<RelevanceFunction>,
     #[serde(skip_serializing_if = "Option::is_none")]
     with_vectors: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector_name: Option<String>,
 }
 
 impl VectorStore {
@@ -46,6 +48,7 @@ impl VectorStore {
             filter: self.filter.as_ref().map(|JsonFilter(filter)| filter_to_message(filter)),
             relevance_fn: self.relevance_fn.map_or(0, i32::from),
             with_vectors: self.with_vectors,
+            vector_name: self.vector_name,
         }
     }
 
@@ -61,6 +64,7 @@ impl VectorStore {
             filter: shown_filter(message.filter)?,
             relevance_fn: RelevanceFunction::from_message(message.relevance_fn),
             with_vectors: message.with_vectors,
+            vector_name: message.vector_name,
         })
     }
 }

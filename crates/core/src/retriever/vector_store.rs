@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::collection::CollectionName;
 use crate::filter::Filter;
 use crate::relevance::RelevanceFunction;
+use crate::vector_space::VectorName;
 
 /// Default number of MMR candidates, as in LangChain.
 pub const DEFAULT_FETCH_K: u32 = 20;
@@ -34,6 +35,9 @@ pub struct VectorStoreRetrieverSpec {
     pub relevance_fn: RelevanceFunction,
     /// Shall hits carry their vectors?
     pub with_vectors: bool,
+    /// The named space to search, with a query by vector; none is the main one, as in specs of before there were others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_name: Option<VectorName>,
 }
 
 impl VectorStoreRetrieverSpec {
@@ -50,6 +54,7 @@ impl VectorStoreRetrieverSpec {
             filter: None,
             relevance_fn: RelevanceFunction::default(),
             with_vectors: false,
+            vector_name: None,
         }
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use toller_api::convert;
 use toller_api::v1;
 use toller_api::v1::collections_server::Collections as CollectionsRpc;
+use toller_core::error::both;
 use toller_core::{CollectionSpec, Result, Role};
 use toller_serving::context::answer;
-use toller_store::{CollectionUpdate, Collections, NewCollection, VectorSource};
+use toller_store::{CollectionOptions, CollectionUpdate, Collections, NewCollection, VectorSource};
 use tonic::{Request, Response, Status};
 
 use crate::limits::Limits;
@@ -42,6 +43,16 @@ impl CollectionsService {
     }
 }
 
+/// What the collection is to have beside its main vectors.
+fn options_from_message(message: &v1::CollectionsCreateRequest) -> Result<CollectionOptions> {
+    let keyword = convert::keyword_from_message(message.keyword).map_err(|fault| fault.within("keyword"));
+    let named = convert::named_spaces_from_message(message.named_vectors.clone());
+    let quantization = message.quantization.map(convert::quantization_from_message).transpose();
+    let quantization = quantization.map_err(|fault| fault.within("quantization"));
+    let ((keyword, named), quantization) = both(both(keyword, named), quantization)?;
+    Ok(CollectionOptions { keyword, named, quantization })
+}
+
 #[tonic::async_trait]
 impl CollectionsRpc for CollectionsService {
     async fn create(
@@ -49,9 +60,9 @@ impl CollectionsRpc for CollectionsService {
         request: Request<v1::CollectionsCreateRequest>,
     ) -> Result<Response<v1::CollectionsCreateResponse>, Status> {
         answer(request, Role::Admin, async |context, message| {
-            let keyword = convert::keyword_from_message(message.keyword).map_err(|fault| fault.within("keyword"))?;
+            let options = options_from_message(&message)?;
             let new = self.new_collection(message).await?;
-            let spec = self.collections.create_with(&context, new, keyword).await?;
+            let spec = self.collections.create_with(&context, new, options).await?;
             Ok(v1::CollectionsCreateResponse { collection: Some(self.message(&spec)) })
         })
         .await

@@ -32,18 +32,12 @@ impl DocumentsService {
     fn new_document(&self, index: usize, message: v1::Document) -> Result<NewDocument> {
         let convert = || {
             self.limits.check_text(|| "page_content".to_owned(), &message.page_content)?;
-            let vector = message
-                .vectors
-                .map(|vectors| {
-                    let dense = vectors.dense.ok_or_else(|| Error::invalid("dense", "must be given"))?;
-                    convert::vector_from_message(dense).map_err(|error| error.within("dense"))
-                })
-                .transpose()
-                .map_err(|error| error.within("vectors"))?;
+            let vectors = message.vectors.map(convert::vectors_from_message).transpose();
+            let (vector, named) = vectors.map_err(|error| error.within("vectors"))?.unwrap_or_default();
             let metadata = v1::MapValue { entries: message.metadata };
             self.limits.check_metadata(prost::Message::encoded_len(&metadata))?;
             let metadata = convert::metadata_from_message(metadata.entries)?;
-            Ok(NewDocument { id: message.id, page_content: message.page_content, metadata, vector })
+            Ok(NewDocument { id: message.id, page_content: message.page_content, metadata, vector, named })
         };
         convert().map_err(|error: Error| error.within(&format!("documents[{index}]")))
     }
@@ -212,7 +206,8 @@ fn wanted_vectors(with_vectors: Option<bool>, encoding: i32) -> Result<Option<En
 }
 
 fn record_to_message(record: &Record, encoding: Option<Encoding>) -> v1::Document {
-    convert::document_to_message(&record.document, encoding.map(|encoding| (record.vector.as_slice(), encoding)))
+    let vectors = encoding.map(|encoding| convert::vectors_to_message(record, encoding));
+    convert::document_to_message(&record.document, vectors)
 }
 
 /// The token of the page that begins with `id`; opaque to clients.

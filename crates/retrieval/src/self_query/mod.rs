@@ -59,6 +59,10 @@ impl SelfQuery {
     pub(crate) async fn bind(binder: &mut Binder<'_>, path: &str, spec: &SelfQuerySpec) -> Result<Option<Self>> {
         let fields = Fields::bind(binder, path, &spec.fields);
         let asker = Asker::bind_or_fault(binder, path, &spec.ask, &PROMPT)?;
+        if spec.search.vector_name.is_some() {
+            let description = "is of no use: the query is a text, and no model embeds texts for named vectors";
+            binder.fault(&join_path(path, "search"), "vector_name", description);
+        }
         let search = VectorStoreRetriever::bind(binder, &join_path(path, "search"), &spec.search).await?;
         let contents = match spec.contents.trim() {
             "" => String::new(),

@@ -4,7 +4,7 @@ use toller_core::filter::KeyPath;
 use toller_core::retriever::*;
 use toller_core::{Filter, Metadata, Metric, Query};
 use toller_retrieval::RunOptions;
-use toller_store::{NewCollection, VectorSource};
+use toller_store::{CollectionOptions, NewCollection, VectorSource};
 
 use crate::specs::*;
 use crate::world::*;
@@ -133,7 +133,8 @@ async fn what_cannot_be_is_refused_with_its_path() {
         metric: Metric::Cosine,
         vectors: VectorSource::Model,
     };
-    world.collections.create_with(&world.context, new, None).await.unwrap();
+    let options = CollectionOptions { keyword: None, ..CollectionOptions::default() };
+    world.collections.create_with(&world.context, new, options).await.unwrap();
     for tree in [keyword("plain", |_| ()), hybrid("plain", |_| ())] {
         let error = world.ask(&tree, "x").await.unwrap_err().to_string();
         assert!(error.contains("was made without a keyword index"), "{error}");

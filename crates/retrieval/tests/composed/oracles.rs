@@ -225,6 +225,7 @@ async fn fill_vectors(world: &World, name: &str, vectors: &[Vec<f32>]) {
         page_content: String::new(),
         metadata: Metadata::new(),
         vector: Some(vector.clone()),
+        ..NewDocument::default()
     });
     world.write(context, name, documents.collect()).await;
 }

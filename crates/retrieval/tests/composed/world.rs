@@ -68,6 +68,7 @@ impl World {
             page_content: text.to_owned(),
             metadata,
             vector: None,
+            ..NewDocument::default()
         });
         self.write(context, name, documents.collect()).await;
     }

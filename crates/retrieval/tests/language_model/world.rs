@@ -115,6 +115,7 @@ impl World {
                 ("tags".to_owned(), Value::List(vec![Value::from(kind), Value::from("animal")])),
             ]),
             vector: None,
+            ..NewDocument::default()
         });
         handle.add(&context, documents.into(), None).await.unwrap();
         model.embedded.lock().unwrap().clear();

@@ -7,23 +7,28 @@ use toller_core::error::{Error, FieldViolation, ResourceKind, Result, join_path}
 use toller_core::metric::squared_norm;
 use toller_core::value::check_metadata;
 use toller_core::vector::MAX_DIMENSION;
-use toller_core::{CollectionName, Document, Metric, Record, Vector};
+use toller_core::vector_space::{check_named_spaces, no_such_space};
+use toller_core::{CollectionName, Document, Metric, Record, Vector, VectorName, VectorSpace};
 
-/// The dimension of a new collection is within its range.
-pub(super) fn check_dimension(params: VectorParams) -> Result<()> {
-    if (1..=MAX_DIMENSION).contains(&(params.dimension as usize)) {
-        return Ok(());
+/// The dimension of a new collection is within its range, and so are its named spaces.
+pub(super) fn check_params(params: &VectorParams) -> Result<()> {
+    if !(1..=MAX_DIMENSION).contains(&(params.dimension as usize)) {
+        let description = format!("must be between 1 and {MAX_DIMENSION}, got {}", params.dimension);
+        return Err(Error::invalid("dimension", description));
     }
-    Err(Error::invalid("dimension", format!("must be between 1 and {MAX_DIMENSION}, got {}", params.dimension)))
+    check_named_spaces(&params.named)
 }
 
-/// A query fits the collection.
-pub(super) fn check_query(params: VectorParams, vector: &Vector) -> Result<()> {
-    check_vector(params, vector).map_err(|description| Error::invalid("vector", description))
+/// A query fits the space that it is for, which is the answer.
+pub(super) fn check_query(params: &VectorParams, using: Option<&VectorName>, vector: &Vector) -> Result<VectorSpace> {
+    let space = params.space(using)?;
+    check_vector(space, vector).map_err(|description| Error::invalid("vector", description))?;
+    Ok(space)
 }
 
 /// Ids within one call are distinct, metadata can be written to a file, and vectors fit the collection.
-pub(super) fn check_records(params: VectorParams, records: &[Record]) -> Result<()> {
+pub(super) fn check_records(params: &VectorParams, records: &[Record]) -> Result<()> {
+    let main = params.space(None)?;
     let mut violations = Vec::new();
     let mut first_index = HashMap::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
@@ -36,8 +41,14 @@ pub(super) fn check_records(params: VectorParams, records: &[Record]) -> Result<
         if let Err((path, description)) = check_metadata(&record.document.metadata) {
             fault(&join_path("metadata", &path), description);
         }
-        if let Err(description) = check_vector(params, &record.vector) {
+        if let Err(description) = check_vector(main, &record.vector) {
             fault("vector", description);
+        }
+        for (name, vector) in &record.named {
+            let space = params.named.get(name).ok_or_else(|| no_such_space(name, &params.named));
+            if let Err(description) = space.and_then(|space| check_vector(*space, vector)) {
+                fault(&format!("named[\"{name}\"]"), description);
+            }
         }
     }
     Error::from_violations(violations)
@@ -60,12 +71,10 @@ pub(super) fn check_documents(documents: &[Document]) -> Result<()> {
     Error::from_violations(violations)
 }
 
-/// A [`Vector`] may have been made for another collection.
-fn check_vector(params: VectorParams, vector: &Vector) -> Result<(), String> {
-    if vector.dimension() != params.dimension as usize {
-        return Err(format!("must have the collection's {} dimensions, got {}", params.dimension, vector.dimension()));
-    }
-    if params.metric == Metric::Cosine && squared_norm(vector.as_slice()) == 0.0 {
+/// A [`Vector`] may have been made for another space.
+fn check_vector(space: VectorSpace, vector: &Vector) -> Result<(), String> {
+    space.check_dimension(vector.dimension())?;
+    if space.metric == Metric::Cosine && squared_norm(vector.as_slice()) == 0.0 {
         return Err("must not be the zero vector: its cosine similarity is undefined".to_owned());
     }
     Ok(())

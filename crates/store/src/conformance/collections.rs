@@ -12,18 +12,18 @@ use super::fixture::{Scene, collection, context, ids, record, vector_of};
 /// A second create is `AlreadyExists`, whatever its parameters, and changes nothing.
 pub async fn a_collection_is_made_once_and_keeps_its_parameters(store: Arc<dyn VectorStore>) {
     let scene = Scene::new(store, Metric::Euclidean, 3).await;
-    let other = VectorParams { dimension: 4, metric: Metric::Dot, keyword: None };
+    let other = VectorParams::new(4, Metric::Dot);
     let fault = scene.store.create(&scene.context, &scene.collection, other).await.unwrap_err();
     assert_eq!(fault, Error::AlreadyExists { kind: ResourceKind::Collection, name: "docs".to_owned() });
     let params = scene.store.params(&scene.context, &scene.collection).await.unwrap();
-    assert_eq!(params, VectorParams { dimension: 3, metric: Metric::Euclidean, keyword: None });
+    assert_eq!(params, VectorParams::new(3, Metric::Euclidean));
 }
 
 /// Dimension 0 and dimensions above the maximum are `InvalidArgument`.
 pub async fn dimensions_out_of_range_are_refused(store: Arc<dyn VectorStore>) {
     let (context, docs) = (context("conformance"), collection("docs"));
     for dimension in [0, 65_537] {
-        let params = VectorParams { dimension, metric: Metric::Cosine, keyword: None };
+        let params = VectorParams::new(dimension, Metric::Cosine);
         let fault = store.create(&context, &docs, params).await.unwrap_err();
         assert!(matches!(fault, Error::InvalidArgument(_)), "{fault:?}");
     }
@@ -34,7 +34,7 @@ pub async fn dimensions_out_of_range_are_refused(store: Arc<dyn VectorStore>) {
 pub async fn an_unknown_collection_is_not_found(store: Arc<dyn VectorStore>) {
     let (context, nope) = (context("conformance"), collection("nope"));
     let vector = vector_of(&[1.0, 2.0]);
-    let search = VectorSearch { vector: &vector, filter: None, limit: 1 };
+    let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 1 };
     let keywords = KeywordSearch { text: "a", filter: None, limit: 1 };
     let faults = [
         store.drop_collection(&context, &nope).await.unwrap_err(),
@@ -72,7 +72,7 @@ pub async fn a_dropped_collection_leaves_nothing_behind(store: Arc<dyn VectorSto
     scene.put(vec![record("a", &[1.0, 0.0], Metadata::new())]).await;
     scene.store.drop_collection(&scene.context, &scene.collection).await.unwrap();
     assert!(matches!(scene.store.count(&scene.context, &scene.collection, None).await, Err(Error::NotFound { .. })));
-    let params = VectorParams { dimension: 3, metric: Metric::Dot, keyword: None };
+    let params = VectorParams::new(3, Metric::Dot);
     scene.store.create(&scene.context, &scene.collection, params).await.unwrap();
     assert_eq!(scene.count(None).await, 0);
     assert_eq!(scene.store.get(&scene.context, &scene.collection, &ids(["a"])).await.unwrap(), [None]);

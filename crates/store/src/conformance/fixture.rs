@@ -51,7 +51,7 @@ pub fn document(text: &str, metadata: Metadata) -> Document {
 
 /// A record; the vector is not checked against a metric.
 pub fn record(id: &str, vector: &[f32], metadata: Metadata) -> Record {
-    Record { document: Arc::new(document(id, metadata)), vector: vector_of(vector) }
+    Record::new(Arc::new(document(id, metadata)), vector_of(vector))
 }
 
 /// A vector; zero vectors pass.
@@ -88,7 +88,7 @@ impl Scene {
     /// Makes a collection of another name, for cases that need several.
     pub async fn named(name: &str, store: Arc<dyn VectorStore>, metric: Metric, dimension: u32) -> Self {
         let scene = Self { store, context: context("conformance"), collection: collection(name) };
-        let params = VectorParams { dimension, metric, keyword: None };
+        let params = VectorParams::new(dimension, metric);
         scene.store.create(&scene.context, &scene.collection, params).await.unwrap();
         scene
     }
@@ -100,7 +100,7 @@ impl Scene {
 
     /// The best records for a query.
     pub async fn search(&self, query: &[f32], filter: Option<&Filter>, limit: usize) -> Vec<ScoredRecord> {
-        let search = VectorSearch { vector: &vector_of(query), filter, limit };
+        let search = VectorSearch { vector: &vector_of(query), using: None, filter, limit };
         self.store.search(&self.context, &self.collection, search).await.unwrap()
     }
 

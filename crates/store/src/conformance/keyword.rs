@@ -19,14 +19,14 @@ const RELATIVE_TOLERANCE: f64 = 1e-5;
 /// A collection of texts in one language; vectors play no part.
 async fn scene(store: Arc<dyn VectorStore>, name: &str, language: Language) -> Scene {
     let scene = Scene { store, context: context("conformance"), collection: collection(name) };
-    let params = VectorParams { dimension: 2, metric: Metric::Euclidean, keyword: Some(KeywordParams { language }) };
+    let params = VectorParams { keyword: Some(KeywordParams { language }), ..VectorParams::new(2, Metric::Euclidean) };
     scene.store.create(&scene.context, &scene.collection, params).await.unwrap();
     scene
 }
 
 fn text(name: &str, text: &str, metadata: Metadata) -> Record {
     let document = Document { id: id(name), page_content: text.to_owned(), metadata };
-    Record { document: Arc::new(document), vector: vector_of(&[1.0, 0.0]) }
+    Record::new(Arc::new(document), vector_of(&[1.0, 0.0]))
 }
 
 fn texts<const N: usize>(texts: [(&str, &str); N]) -> Vec<Record> {

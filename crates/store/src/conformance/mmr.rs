@@ -29,7 +29,7 @@ async fn mmr(
     let vector = vector_of(&QUERY);
     let (context, collection) = (&scene.context, &scene.collection);
     let scoring = Scoring { thresholds, ..Scoring::default() };
-    scene.store.max_marginal_relevance(context, collection, &vector, filter, params, scoring).await.unwrap()
+    scene.store.max_marginal_relevance(context, collection, &vector, None, filter, params, scoring).await.unwrap()
 }
 
 fn ids(hits: &[ScoredDocument]) -> String {

@@ -29,6 +29,7 @@ pub mod filters;
 pub mod fixture;
 pub mod keyword;
 pub mod mmr;
+pub mod named_vectors;
 pub mod relevance;
 pub mod scroll;
 pub mod search;
@@ -73,6 +74,13 @@ macro_rules! vector_store_conformance {
             keyword::keywords_are_found_in_any_spelling,
             keyword::a_collection_without_a_keyword_index_is_refused,
             keyword::keywords_of_tenants_are_apart,
+            named_vectors::each_space_is_searched_by_itself,
+            named_vectors::limits_and_filters_count_those_with_a_vector,
+            named_vectors::an_upsert_replaces_named_vectors,
+            named_vectors::deletes_reach_every_space,
+            named_vectors::relevance_and_mmr_are_those_of_the_space,
+            named_vectors::what_does_not_fit_a_space_is_refused,
+            named_vectors::spaces_of_collections_are_apart,
             deletes::by_ids,
             deletes::by_filter,
             deletes::all,

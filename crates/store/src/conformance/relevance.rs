@@ -17,7 +17,7 @@ async fn scene_of(store: &Arc<dyn VectorStore>, metric: Metric) -> Scene {
 
 async fn similarity(scene: &Scene, function: RelevanceFunction, thresholds: Thresholds) -> Vec<ScoredDocument> {
     let vector = vector_of(&[1.0, 0.0]);
-    let search = VectorSearch { vector: &vector, filter: None, limit: 10 };
+    let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 10 };
     scene
         .store
         .similarity(&scene.context, &scene.collection, search, Scoring { relevance: function, thresholds })
@@ -109,7 +109,7 @@ pub async fn a_relevance_function_must_fit_the_metric(store: Arc<dyn VectorStore
     ] {
         let scene = Scene::named(&format!("{metric}-{function}"), Arc::clone(&store), metric, 2).await;
         let vector = vector_of(&[1.0, 0.0]);
-        let search = VectorSearch { vector: &vector, filter: None, limit: 1 };
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 1 };
         let scoring = Scoring { relevance: function, ..Scoring::default() };
         let answer = scene.store.similarity(&scene.context, &scene.collection, search, scoring).await;
         assert!(matches!(answer, Err(Error::InvalidArgument(_))), "{metric} {function}: {answer:?}");

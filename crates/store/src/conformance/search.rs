@@ -54,7 +54,7 @@ pub async fn queries_that_do_not_fit_are_refused(store: Arc<dyn VectorStore>) {
     scene.put(vec![record("a", &[1.0, 0.0], Metadata::new())]).await;
     for query in [vec![1.0], vec![1.0, 2.0, 3.0], vec![0.0, 0.0]] {
         let vector = vector_of(&query);
-        let search = VectorSearch { vector: &vector, filter: None, limit: 1 };
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 1 };
         let fault = scene.store.search(&scene.context, &scene.collection, search).await.unwrap_err();
         assert!(matches!(fault, Error::InvalidArgument(_)), "{query:?}: {fault:?}");
     }

@@ -19,7 +19,7 @@ pub async fn no_operation_reaches_another_tenant(store: Arc<dyn VectorStore>) {
     let dropped = theirs.store.drop_collection(&theirs.context, &theirs.collection).await;
     assert!(matches!(dropped, Err(Error::NotFound { .. })));
 
-    let params = VectorParams { dimension: 2, metric: Metric::Cosine, keyword: None };
+    let params = VectorParams::new(2, Metric::Cosine);
     theirs.store.create(&theirs.context, &theirs.collection, params).await.unwrap();
     assert_eq!(theirs.search_ids(&[1.0, 0.0], None, 9).await, [] as [&str; 0]);
     let all = Filter::And(Vec::new());

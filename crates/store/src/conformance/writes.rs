@@ -44,7 +44,7 @@ pub async fn documents_come_back_as_they_were_written(store: Arc<dyn VectorStore
         ("map", Value::Map(metadata([("inner", Value::Map(Metadata::new()))]))),
     ]);
     let document = Document { id: id("a"), page_content: content, metadata };
-    let written = Record { document: Arc::new(document), vector: vector_of(&[0.1, -1e-3, 12345.678]) };
+    let written = Record::new(Arc::new(document), vector_of(&[0.1, -1e-3, 12345.678]));
     scene.put(vec![written.clone()]).await;
 
     let found = scene.store.get(&scene.context, &scene.collection, &ids(["a"])).await.unwrap();
@@ -72,7 +72,7 @@ pub async fn an_upsert_replaces_whole_records(store: Arc<dyn VectorStore>) {
         .await;
     let replaced =
         Document { id: id("a"), page_content: "new".to_owned(), metadata: metadata([("new", Value::Int(2))]) };
-    scene.put(vec![Record { document: Arc::new(replaced.clone()), vector: vector_of(&[-1.0, 0.0]) }]).await;
+    scene.put(vec![Record::new(Arc::new(replaced.clone()), vector_of(&[-1.0, 0.0]))]).await;
     assert_eq!(scene.count(None).await, 2);
     let hits = scene.search(&[1.0, 0.0], None, 2).await;
     assert_eq!(hits[0].record.document.id.as_str(), "b");

@@ -7,6 +7,7 @@ use toller_core::{Error, Result};
 use crate::convert::collection::collection_name_from_message;
 use crate::convert::filter::{filter_to_message, optional_filter_from_message};
 use crate::convert::metric::{relevance_function_from_message, relevance_function_to_message};
+use crate::convert::vector_space::vector_name_from_message;
 use crate::v1;
 
 /// The parameters of a vector store retriever; their ranges are checked where the retriever is planned.
@@ -23,8 +24,9 @@ pub fn vector_store_retriever_from_message(message: v1::VectorStoreRetriever) ->
     let collection = collection_name_from_message("collection", &message.collection);
     let filter = optional_filter_from_message(message.filter);
     let relevance_fn = relevance_function_from_message(message.relevance_fn);
-    let ((collection, search_type), (filter, relevance_fn)) =
-        both(both(collection, search_type), both(filter, relevance_fn))?;
+    let vector_name = vector_name_from_message(message.vector_name.as_deref());
+    let (((collection, search_type), (filter, relevance_fn)), vector_name) =
+        both(both(both(collection, search_type), both(filter, relevance_fn)), vector_name)?;
     Ok(VectorStoreRetrieverSpec {
         collection,
         search_type,
@@ -36,6 +38,7 @@ pub fn vector_store_retriever_from_message(message: v1::VectorStoreRetriever) ->
         filter,
         relevance_fn,
         with_vectors: message.with_vectors.unwrap_or(false),
+        vector_name,
     })
 }
 
@@ -56,5 +59,6 @@ pub(super) fn vector_store_retriever_to_message(spec: &VectorStoreRetrieverSpec)
         filter: spec.filter.as_ref().map(filter_to_message),
         relevance_fn: relevance_function_to_message(spec.relevance_fn).into(),
         with_vectors: Some(spec.with_vectors),
+        vector_name: spec.vector_name.as_ref().map(|name| name.as_str().to_owned()),
     }
 }

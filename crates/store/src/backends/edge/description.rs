@@ -13,8 +13,12 @@ use uuid::Uuid;
 use super::durable;
 use super::error::EdgeError;
 
-/// Version of the layout of a collection's folder, with the form of its points.
-const FORMAT: u64 = 1;
+/// Version of the layout of a collection's folder, with the form of its points. Version 2 added named vectors and
+/// quantisation; a folder of version 1 is one without them.
+const FORMAT: u64 = 2;
+
+/// The first version that this build reads.
+const FIRST_FORMAT: u64 = 1;
 
 const FILE: &str = "collection.json";
 
@@ -68,7 +72,7 @@ impl Description {
         }
         let text = fs::read(&path).map_err(EdgeError::io("read", &path))?;
         let FormatOnly { format } = serde_json::from_slice(&text).map_err(|fault| EdgeError::damaged(&path, fault))?;
-        if format != FORMAT {
+        if !(FIRST_FORMAT..=FORMAT).contains(&format) {
             return Err(EdgeError::UnsupportedVersion { path, found: format, supported: FORMAT });
         }
         let versioned: Versioned<Self> =

@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use qdrant_edge as engine;
 use toller_core::error::Result;
 use toller_core::vector_store::ScoredRecord;
-use toller_core::{Filter, KeywordSearch, Metric, Record, RequestContext};
+use toller_core::{Filter, KeywordSearch, Metric, RequestContext};
 
 use super::best::Best;
 use super::error::engine_fault;
-use super::point::{TermsOfPoint, document_of, terms_of, vector_of, with_all};
+use super::point::{TermsOfPoint, document_of, record_of, terms_of, with_all};
 use super::pushdown::push_down;
 use super::search::{MAX_CANDIDATES, SLACK, WIDER, is_clear};
 use super::shard::Shard;
@@ -150,7 +150,7 @@ fn ask(
     let request = engine::QueryRequest {
         query: Some(engine::ScoringQuery::Vector(nearest)),
         filter: pushed,
-        with_vector: with_all(),
+        with_vector: with_all(&shard.params),
         with_payload: engine::WithPayloadInterface::Bool(true),
         ..engine::QueryRequest::new(count)
     };
@@ -168,8 +168,7 @@ fn ask(
         greatest = greatest.max(score);
         let document = document_of(point.payload)?;
         if score > 0.0 && filter.is_none_or(|filter| filter.matches(&document.metadata)) {
-            let vector = vector_of(point.vector, shard.params.metric)?;
-            best.offer(ScoredRecord { record: Record { document, vector }, score });
+            best.offer(ScoredRecord { record: record_of(document, point.vector, &shard.params)?, score });
         }
     }
     Ok(Candidates { matching: best.into_best_first(), worst, greatest, are_all })
@@ -186,7 +185,8 @@ fn scan(
 ) -> Result<Vec<ScoredRecord>> {
     let mut best = Best::new(ORDER, limit);
     let check = |()| context.check("during the search");
-    shard.for_each_page(pushed, engine::WithPayloadInterface::Bool(true), with_all(), check, |points| {
+    let vectors = with_all(&shard.params);
+    shard.for_each_page(pushed, engine::WithPayloadInterface::Bool(true), vectors, check, |points| {
         for point in points {
             let score = weights.score(&terms_of(point.vector.as_ref()));
             if score <= 0.0 {
@@ -194,8 +194,7 @@ fn scan(
             }
             let document = document_of(point.payload)?;
             if filter.is_none_or(|filter| filter.matches(&document.metadata)) {
-                let vector = vector_of(point.vector, shard.params.metric)?;
-                best.offer(ScoredRecord { record: Record { document, vector }, score });
+                best.offer(ScoredRecord { record: record_of(document, point.vector, &shard.params)?, score });
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use toller_core::metric::squared_norm;
 use toller_core::{Document, DocumentId, Metadata, Metric, Record, Tenant, Vector};
 use uuid::Uuid;
 
-use super::engine::DENSE;
+use super::engine::{DENSE, named};
 use super::keywords::KEYWORDS;
 use crate::keyword::{Analyzer, document_vector};
 
@@ -42,7 +42,11 @@ pub(super) fn point_id(tenant: &Tenant, id: &DocumentId) -> Uuid {
 }
 
 /// A record as a point.
-pub(super) fn point_of(tenant: &Tenant, record: &Record, params: VectorParams) -> Result<engine::PointStructPersisted> {
+pub(super) fn point_of(
+    tenant: &Tenant,
+    record: &Record,
+    params: &VectorParams,
+) -> Result<engine::PointStructPersisted> {
     let document = &record.document;
     let metadata = serde_json::to_value(&document.metadata)
         .map_err(|fault| Error::Internal(format!("metadata cannot be written: {fault}")))?;
@@ -53,6 +57,11 @@ pub(super) fn point_of(tenant: &Tenant, record: &Record, params: VectorParams) -
     ]);
     let dense = engine::VectorPersisted::Dense(as_compared(&record.vector, params.metric));
     let mut vectors = HashMap::from([(DENSE.to_owned(), dense)]);
+    for (name, vector) in &record.named {
+        // The record was checked: it has no others.
+        let Some(space) = params.named.get(name) else { continue };
+        vectors.insert(named(name), engine::VectorPersisted::Dense(as_compared(vector, space.metric)));
+    }
     if let Some(keyword) = params.keyword {
         let terms = document_vector(Analyzer::new(keyword.language), &document.page_content);
         // A text without terms has no such vector.
@@ -98,13 +107,28 @@ pub(super) fn document_of(payload: Option<engine::Payload>) -> Result<Arc<Docume
     Ok(Arc::new(Document { id, page_content, metadata }))
 }
 
-/// The vector of a point.
-pub(super) fn vector_of(vectors: Option<engine::VectorStructInternal>, metric: Metric) -> Result<Vector> {
-    let Some(engine::VectorStructInternal::Named(mut named)) = vectors else { return Err(damaged("has no vectors")) };
-    let Some(engine::VectorInternal::Dense(elements)) = named.remove(DENSE) else {
-        return Err(damaged("has no dense vector"));
+/// The record that a document and the vectors of its point are: the main one, and those of named spaces where it has one.
+pub(super) fn record_of(
+    document: Arc<Document>,
+    vectors: Option<engine::VectorStructInternal>,
+    params: &VectorParams,
+) -> Result<Record> {
+    let Some(engine::VectorStructInternal::Named(mut stored)) = vectors else { return Err(damaged("has no vectors")) };
+    let mut take = |space: &str, metric: Metric| match stored.remove(space) {
+        Some(engine::VectorInternal::Dense(elements)) => {
+            let vector = Vector::new(elements, metric);
+            vector.map(Some).map_err(|fault| damaged(&format!("has a vector that {fault}")))
+        }
+        _ => Ok(None),
     };
-    Vector::new(elements, metric).map_err(|fault| damaged(&format!("has a vector that {fault}")))
+    let vector = take(DENSE, params.metric)?.ok_or_else(|| damaged("has no dense vector"))?;
+    let mut record = Record::new(document, vector);
+    for (name, space) in &params.named {
+        if let Some(vector) = take(&named(name), space.metric)? {
+            record.named.insert(name.clone(), vector);
+        }
+    }
+    Ok(record)
 }
 
 /// The terms of a point's text, ascending, with their weights; none for a text without terms.
@@ -145,9 +169,9 @@ pub(super) fn terms_of_new(point: &engine::PointStructPersisted) -> &[u32] {
     }
 }
 
-/// Which vectors are to come with a point: the dense one.
-pub(super) fn with_dense() -> engine::WithVector {
-    engine::WithVector::Selector(vec![DENSE.to_owned()])
+/// Which vectors are to come with a point: the dense ones, named or not.
+pub(super) fn with_dense(params: &VectorParams) -> engine::WithVector {
+    engine::WithVector::Selector(dense_names(params).collect())
 }
 
 /// Which vectors are to come with a point: the terms of its text.
@@ -155,9 +179,13 @@ pub(super) fn with_keywords() -> engine::WithVector {
     engine::WithVector::Selector(vec![KEYWORDS.to_owned()])
 }
 
-/// Which vectors are to come with a point: both.
-pub(super) fn with_all() -> engine::WithVector {
-    engine::WithVector::Selector(vec![DENSE.to_owned(), KEYWORDS.to_owned()])
+/// Which vectors are to come with a point: the dense ones and the terms.
+pub(super) fn with_all(params: &VectorParams) -> engine::WithVector {
+    engine::WithVector::Selector(dense_names(params).chain([KEYWORDS.to_owned()]).collect())
+}
+
+fn dense_names(params: &VectorParams) -> impl Iterator<Item = String> + '_ {
+    std::iter::once(DENSE.to_owned()).chain(params.named.keys().map(named))
 }
 
 fn damaged(what: &str) -> Error {

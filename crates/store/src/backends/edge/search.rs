@@ -2,18 +2,22 @@
 //!
 //! The engine gives candidates by its own scores (in `f32`) and a weaker filter. They are scored and filtered again as
 //! `toller-core` defines it; when too few are left, more are asked for, and at last every point is looked at. So exactly
-//! min(limit, matches) come back. Without approximation they are the best ones, ties included; with it, an index may miss some.
+//! min(limit, matches) come back. Without approximation they are the best ones, ties included; with it, an index or quantised
+//! vectors may miss some.
+//!
+//! A record without a vector in the space that is searched is no match: the engine does not give it, and the scan passes it
+//! over.
 
 use qdrant_edge as engine;
 use toller_core::error::Result;
 use toller_core::metric::squared_norm;
-use toller_core::vector_store::ScoredRecord;
-use toller_core::{Filter, Metric, Record, RequestContext, Vector};
+use toller_core::vector_store::{ScoredRecord, VectorSearch};
+use toller_core::{Document, Metric, Record, RequestContext};
 
 use super::best::Best;
-use super::engine::DENSE;
+use super::engine::{DENSE, named};
 use super::error::engine_fault;
-use super::point::{as_compared, document_of, vector_of, with_dense};
+use super::point::{as_compared, document_of, record_of, with_dense};
 use super::pushdown::push_down;
 use super::shard::Shard;
 
@@ -44,25 +48,48 @@ struct Candidates {
     tolerance: f64,
 }
 
+/// A search with what follows from it.
+struct Question<'a> {
+    search: VectorSearch<'a>,
+    /// Of the space that is searched.
+    metric: Metric,
+    /// The engine's name of that space.
+    space: String,
+    /// What the engine can be given of the filter.
+    pushed: Option<engine::Filter>,
+}
+
+impl Question<'_> {
+    fn matches(&self, document: &Document) -> bool {
+        self.search.filter.is_none_or(|filter| filter.matches(&document.metadata))
+    }
+
+    /// The score of a record; none when it has no vector in the space.
+    fn score(&self, record: &Record) -> Option<f64> {
+        let stored = record.vector_in(self.search.using)?;
+        Some(self.metric.score(self.search.vector.as_slice(), stored.as_slice()))
+    }
+}
+
 /// The best records for a vector.
-pub(super) fn search(
-    shard: &Shard,
-    vector: &Vector,
-    filter: Option<&Filter>,
-    limit: usize,
-    context: &RequestContext,
-) -> Result<Vec<ScoredRecord>> {
+pub(super) fn search(shard: &Shard, search: VectorSearch<'_>, context: &RequestContext) -> Result<Vec<ScoredRecord>> {
+    let limit = search.limit;
     let total = shard.len();
     if limit == 0 || total == 0 {
         return Ok(Vec::new());
     }
-    let pushed = filter.and_then(push_down).map(|pushed| pushed.filter);
+    let question = Question {
+        metric: shard.params.space(search.using)?.metric,
+        space: search.using.map_or_else(|| DENSE.to_owned(), named),
+        pushed: search.filter.and_then(push_down).map(|pushed| pushed.filter),
+        search,
+    };
     let mut is_exact = shard.config.exact;
     let mut count = limit.saturating_add(SLACK);
     let most = count.max(MAX_CANDIDATES);
     while count < total && count <= most {
         context.check("during the search")?;
-        let Some(candidates) = ask(shard, vector, filter, pushed.clone(), count, is_exact)? else { break };
+        let Some(candidates) = ask(shard, &question, count, is_exact)? else { break };
         let mut matching = candidates.matching;
         if candidates.are_all && is_exact {
             matching.truncate(limit);
@@ -70,7 +97,7 @@ pub(super) fn search(
         }
         let last = matching.get(limit - 1).map(|hit| hit.score);
         if let Some(last) = last
-            && (!is_exact || is_clear(shard.params.metric, last, candidates.worst, candidates.tolerance))
+            && (!is_exact || is_clear(question.metric, last, candidates.worst, candidates.tolerance))
         {
             matching.truncate(limit);
             return Ok(matching);
@@ -82,31 +109,32 @@ pub(super) fn search(
             count = count.saturating_mul(WIDER);
         }
     }
-    scan(shard, vector, filter, pushed, limit, context)
+    scan(shard, &question, context)
 }
 
 /// Asks the engine; none when its numbers overflowed, so that its order means nothing.
-fn ask(
-    shard: &Shard,
-    vector: &Vector,
-    filter: Option<&Filter>,
-    pushed: Option<engine::Filter>,
-    count: usize,
-    is_exact: bool,
-) -> Result<Option<Candidates>> {
-    let metric = shard.params.metric;
+fn ask(shard: &Shard, question: &Question<'_>, count: usize, is_exact: bool) -> Result<Option<Candidates>> {
+    let (metric, vector) = (question.metric, question.search.vector);
     let query = engine::VectorInternal::Dense(as_compared(vector, metric));
+    // The engine takes more by the quantised vectors, and gives the best of them by the full ones.
+    let quantization = shard.params.quantization.map(|quantization| engine::QuantizationSearchParams {
+        ignore: false,
+        rescore: Some(true),
+        oversampling: Some(quantization.oversampling),
+    });
     let view = count.saturating_mul(2).max(MIN_VIEW);
     let params = engine::SearchParams {
         exact: is_exact,
-        hnsw_ef: Some(if filter.is_some() { view.saturating_mul(FILTERED_VIEW) } else { view }),
+        hnsw_ef: Some(if question.search.filter.is_some() { view.saturating_mul(FILTERED_VIEW) } else { view }),
+        quantization,
         ..engine::SearchParams::default()
     };
+    let nearest = engine::QueryEnum::Nearest(engine::NamedQuery::new(query, question.space.as_str()));
     let request = engine::QueryRequest {
-        query: Some(engine::ScoringQuery::Vector(engine::QueryEnum::Nearest(engine::NamedQuery::new(query, DENSE)))),
-        filter: pushed,
+        query: Some(engine::ScoringQuery::Vector(nearest)),
+        filter: question.pushed.clone(),
         params: Some(params),
-        with_vector: with_dense(),
+        with_vector: with_dense(&shard.params),
         with_payload: engine::WithPayloadInterface::Bool(true),
         ..engine::QueryRequest::new(count)
     };
@@ -122,15 +150,15 @@ fn ask(
     let mut worst: Option<f64> = None;
     let mut longest: f64 = 0.0;
     for point in points {
-        let document = document_of(point.payload)?;
-        let stored = vector_of(point.vector, metric)?;
-        let score = metric.score(vector.as_slice(), stored.as_slice());
-        longest = longest.max(squared_norm(stored.as_slice()));
+        let record = record_of(document_of(point.payload)?, point.vector, &shard.params)?;
+        let Some(score) = question.score(&record) else { continue };
+        let stored = record.vector_in(question.search.using).map_or(0.0, |stored| squared_norm(stored.as_slice()));
+        longest = longest.max(stored);
         if worst.is_none_or(|worst| metric.better_first(worst, score).is_lt()) {
             worst = Some(score);
         }
-        if filter.is_none_or(|filter| filter.matches(&document.metadata)) {
-            best.offer(ScoredRecord { record: Record { document, vector: stored }, score });
+        if question.matches(&record.document) {
+            best.offer(ScoredRecord { record, score });
         }
     }
     let scale = match metric {
@@ -156,26 +184,20 @@ pub(super) fn is_clear(metric: Metric, last: f64, worst: Option<f64>, tolerance:
 }
 
 /// Looks at every point that passes the weaker filter. O(n) reads; memory for the best ones and one page.
-fn scan(
-    shard: &Shard,
-    vector: &Vector,
-    filter: Option<&Filter>,
-    pushed: Option<engine::Filter>,
-    limit: usize,
-    context: &RequestContext,
-) -> Result<Vec<ScoredRecord>> {
-    let metric = shard.params.metric;
-    let mut best = Best::new(metric, limit);
+fn scan(shard: &Shard, question: &Question<'_>, context: &RequestContext) -> Result<Vec<ScoredRecord>> {
+    let mut best = Best::new(question.metric, question.search.limit);
     let check = |()| context.check("during the search");
-    shard.for_each_page(pushed, engine::WithPayloadInterface::Bool(true), with_dense(), check, |points| {
+    let (payload, vectors) = (engine::WithPayloadInterface::Bool(true), with_dense(&shard.params));
+    shard.for_each_page(question.pushed.clone(), payload, vectors, check, |points| {
         for point in points {
             let document = document_of(point.payload)?;
-            if filter.is_some_and(|filter| !filter.matches(&document.metadata)) {
+            if !question.matches(&document) {
                 continue;
             }
-            let stored = vector_of(point.vector, metric)?;
-            let score = metric.score(vector.as_slice(), stored.as_slice());
-            best.offer(ScoredRecord { record: Record { document, vector: stored }, score });
+            let record = record_of(document, point.vector, &shard.params)?;
+            if let Some(score) = question.score(&record) {
+                best.offer(ScoredRecord { record, score });
+            }
         }
         Ok(())
     })?;

@@ -18,7 +18,7 @@ use super::engine::set_up;
 use super::error::engine_fault;
 use super::keywords::Frequencies;
 use super::lock::FolderLock;
-use super::point::{TermsOfPoint, document_of, id_of, point_id, terms_of, vector_of, with_dense, with_keywords};
+use super::point::{TermsOfPoint, document_of, id_of, point_id, record_of, terms_of, with_dense, with_keywords};
 use super::pushdown::{Fields, push_down};
 
 /// Points that are read at once, between two looks at the caller's deadline; the lock is held while they are read.
@@ -66,7 +66,7 @@ impl Shard {
         params: VectorParams,
         config: EdgeConfig,
     ) -> Result<Self> {
-        let engine = engine::EdgeShard::new(&folder.of_engine(), set_up(params, &config))
+        let engine = engine::EdgeShard::new(&folder.of_engine(), set_up(&params, &config))
             .map_err(engine_fault("making a collection"))?;
         engine.flush().map_err(engine_fault("making a collection"))?;
         Self::over(engine, folder, lock, tenant, params, config)
@@ -80,7 +80,7 @@ impl Shard {
         params: VectorParams,
         config: EdgeConfig,
     ) -> Result<Self> {
-        let engine = engine::EdgeShard::load(&folder.of_engine(), Some(set_up(params, &config)))
+        let engine = engine::EdgeShard::load(&folder.of_engine(), Some(set_up(&params, &config)))
             .map_err(engine_fault("opening a collection"))?;
         Self::over(engine, folder, lock, tenant, params, config)
     }
@@ -111,7 +111,7 @@ impl Shard {
         };
         let mut ids = BTreeSet::new();
         let mut frequencies = Frequencies::default();
-        let with_terms = if params.keyword.is_some() { with_keywords() } else { no_vector() };
+        let with_terms = if shard.params.keyword.is_some() { with_keywords() } else { no_vector() };
         let only_ids = engine::WithPayloadInterface::Fields(vec![path_of_id()?]);
         shard.for_each_page(
             None,
@@ -248,13 +248,12 @@ impl Shard {
         let request = engine::RetrieveRequest {
             point_ids: points,
             with_payload: Some(engine::WithPayloadInterface::Bool(true)),
-            with_vector: Some(if with_vector { with_dense() } else { engine::WithVector::Bool(false) }),
+            with_vector: Some(if with_vector { with_dense(&self.params) } else { no_vector() }),
         };
         let mut records = BTreeMap::new();
         for point in self.engine.retrieve(request).map_err(engine_fault("reading points"))? {
             let document = document_of(point.payload)?;
-            let vector = vector_of(point.vector, self.params.metric)?;
-            records.insert(document.id.clone(), Record { document, vector });
+            records.insert(document.id.clone(), record_of(document, point.vector, &self.params)?);
         }
         Ok(records)
     }
@@ -322,7 +321,9 @@ impl Shard {
     /// Builds what is to be built; returns whether that was anything. Readers and the writer go on meanwhile.
     pub(super) fn build_index(&self) -> Result<bool> {
         let _turn = self.building.lock();
-        let bytes = (self.len() as u64).saturating_mul(4 * u64::from(self.params.dimension));
+        let named = self.params.named.values().map(|space| u64::from(space.dimension));
+        let width = u64::from(self.params.dimension) + named.sum::<u64>();
+        let bytes = (self.len() as u64).saturating_mul(4 * width);
         disk_room::for_write(self.folder.path(), bytes)?;
         self.changes.store(0, Ordering::Relaxed);
         self.engine.optimize().map_err(engine_fault("building an index"))

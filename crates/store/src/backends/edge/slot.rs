@@ -153,7 +153,7 @@ impl Slot {
             Arc::clone(&self.folder),
             Arc::clone(&self.lock),
             self.description.tenant.clone(),
-            self.description.params,
+            self.description.params.clone(),
             self.config,
         )?;
         Ok(Arc::new(OpenCollection::new(shard)?))

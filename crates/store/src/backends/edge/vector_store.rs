@@ -7,7 +7,7 @@ use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::Result;
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
 use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
-use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
+use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, Vector, VectorStore};
 
 use super::config::EdgeConfig;
 use super::disk_room;
@@ -19,7 +19,7 @@ use super::registry::Registry;
 use super::slot::Slot;
 use super::writer::Change;
 use super::{keywords, search};
-use crate::backends::checks::{check_dimension, check_query, check_records};
+use crate::backends::checks::{check_params, check_query, check_records};
 
 /// Keeps records on disk in the engine's shards, one for each collection. See the [module](super).
 ///
@@ -112,7 +112,7 @@ impl VectorStore for EdgeVectorStore {
     }
 
     async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()> {
-        check_dimension(params)?;
+        check_params(&params)?;
         let (registry, owned_context, name) = (Arc::clone(&self.registry), context.clone(), collection.clone());
         self.pool.run(context, move || registry.create(&owned_context, &name, params)).await
     }
@@ -123,18 +123,18 @@ impl VectorStore for EdgeVectorStore {
     }
 
     async fn params(&self, context: &RequestContext, collection: &CollectionName) -> Result<VectorParams> {
-        Ok(self.registry.find(context, collection)?.description.params)
+        Ok(self.registry.find(context, collection)?.description.params.clone())
     }
 
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
         let slot = self.registry.find(context, collection)?;
-        let (params, tenant) = (slot.description.params, context.tenant().clone());
-        let folder = slot.folder().to_owned();
+        let (place, tenant) = (Arc::clone(&slot), context.tenant().clone());
         let change = self
             .pool
             .run(context, move || {
+                let params = &place.description.params;
                 check_records(params, &records)?;
-                disk_room::for_write(&folder, records.iter().map(bytes_of).sum())?;
+                disk_room::for_write(place.folder(), records.iter().map(bytes_of).sum())?;
                 let points = records.iter().map(|record| point_of(&tenant, record, params));
                 let points = points.collect::<Result<Vec<_>>>()?;
                 let ids = records.iter().map(|record| record.document.id.clone()).collect();
@@ -172,12 +172,14 @@ impl VectorStore for EdgeVectorStore {
         search: VectorSearch<'_>,
     ) -> Result<Vec<ScoredRecord>> {
         let slot = self.registry.find(context, collection)?;
-        check_query(slot.description.params, search.vector)?;
-        let (vector, filter, limit) = (search.vector.clone(), search.filter.cloned(), search.limit);
+        check_query(&slot.description.params, search.using, search.vector)?;
+        let (vector, using) = (search.vector.clone(), search.using.cloned());
+        let (filter, limit) = (search.filter.cloned(), search.limit);
         let owned_context = context.clone();
         self.with_slot(context, slot, move |open| {
             want_indexes(open, filter.as_ref());
-            search::search(open.shard(), &vector, filter.as_ref(), limit, &owned_context)
+            let search = VectorSearch { vector: &vector, using: using.as_ref(), filter: filter.as_ref(), limit };
+            search::search(open.shard(), search, &owned_context)
         })
         .await
     }
@@ -240,7 +242,8 @@ impl VectorStore for EdgeVectorStore {
 fn bytes_of(record: &Record) -> u64 {
     const ALL_ELSE: usize = 1024;
 
-    (record.vector.dimension() * size_of::<f32>() + record.document.page_content.len() + ALL_ELSE) as u64
+    let named: usize = record.named.values().map(Vector::dimension).sum();
+    ((record.vector.dimension() + named) * size_of::<f32>() + record.document.page_content.len() + ALL_ELSE) as u64
 }
 
 /// Has indexes built on the fields that a filter looks at, in the background.

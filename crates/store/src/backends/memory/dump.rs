@@ -45,7 +45,7 @@ impl Snapshot {
             catalog: catalog.records.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect(),
             collections: collections
                 .iter()
-                .map(|(key, collection)| (key.clone(), collection.params, collection.table.read().snapshot()))
+                .map(|(key, collection)| (key.clone(), collection.params.clone(), collection.table.read().snapshot()))
                 .collect(),
             document_sets: document_sets.iter().map(|(key, set)| (key.clone(), Arc::clone(set))).collect(),
         }
@@ -112,8 +112,9 @@ fn write(snapshot: &Snapshot, file: &mut File) -> io::Result<DumpCounts> {
         counts.catalog_records += 1;
     }
     for ((tenant, name), params, rows) in &snapshot.collections {
-        let VectorParams { dimension, metric, keyword } = *params;
-        out.line(&Line::Collection { tenant: tenant.clone(), name: name.clone(), dimension, metric, keyword })?;
+        // There is no quantisation to write: this store refuses it.
+        let VectorParams { dimension, metric, keyword, named, quantization: _ } = params.clone();
+        out.line(&Line::Collection { tenant: tenant.clone(), name: name.clone(), dimension, metric, keyword, named })?;
         counts.collections += 1;
         counts.records += write_records(rows, &mut out)?;
     }
@@ -138,12 +139,16 @@ fn write_records(rows: &Rows, out: &mut LineWriter<impl Write>) -> io::Result<u6
     let mut written = 0;
     for numbered in rows.blocks() {
         for (slot, document) in numbered.block.documents().iter().enumerate() {
-            let (Some(document), Some(vector)) = (document, numbered.block.vector(slot)) else { continue };
+            let main = numbered.block.vector(rows.spaces().main_column(), slot);
+            let (Some(document), Some(vector)) = (document, main) else { continue };
+            let named = rows.spaces().named_columns();
+            let named = named.filter_map(|(name, column)| Some((name.clone(), numbered.block.vector(column, slot)?)));
             out.line(&Line::Record {
                 id: document.id.clone(),
                 page_content: Cow::Borrowed(&document.page_content),
                 metadata: Cow::Borrowed(&document.metadata),
                 vector: encode_vector(vector),
+                named: named.map(|(name, vector)| (name, encode_vector(vector))).collect(),
             })?;
             written += 1;
         }

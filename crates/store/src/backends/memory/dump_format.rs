@@ -8,19 +8,20 @@
 //! fraction, doubles always with a fraction or an exponent.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use toller_core::catalog::RecordKind;
-use toller_core::{CollectionName, DocumentId, KeywordParams, Metadata, Metric, Tenant};
+use toller_core::{CollectionName, DocumentId, KeywordParams, Metadata, Metric, Tenant, VectorName, VectorSpace};
 
 /// Value of [`Header::format`].
 pub(super) const FORMAT: &str = "toller-memory-dump";
 
 /// Value of [`Header::version`]; raised with every change that older builds cannot read. Version 2 added the keyword
-/// parameters of collections; files of version 1 are read as having none.
-pub(super) const VERSION: u64 = 2;
+/// parameters of collections, version 3 named vectors; files of earlier versions are read as having none.
+pub(super) const VERSION: u64 = 3;
 
 /// The first version that this build reads.
 pub(super) const FIRST_VERSION: u64 = 1;
@@ -53,12 +54,17 @@ pub(super) enum Line<'a> {
         metric: Metric,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         keyword: Option<KeywordParams>,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        named: BTreeMap<VectorName, VectorSpace>,
     },
     Record {
         id: DocumentId,
         page_content: Cow<'a, str>,
         metadata: Cow<'a, Metadata>,
         vector: String,
+        /// In the spaces where it has one.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        named: BTreeMap<VectorName, String>,
     },
     DocumentSet {
         tenant: Tenant,

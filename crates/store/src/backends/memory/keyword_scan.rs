@@ -50,7 +50,6 @@ impl KeywordSnapshot {
 /// `Cancelled` and `DeadlineExceeded` from the context, looked at every thousand or so rows.
 pub(super) fn search(
     snapshot: &KeywordSnapshot,
-    metric: Metric,
     filter: Option<&Filter>,
     limit: usize,
     context: &RequestContext,
@@ -78,7 +77,7 @@ pub(super) fn search(
             best.offer(Candidate { score, block, slot });
         }
     }
-    best.into_best_first().into_iter().map(|candidate| scored_record(rows, metric, candidate)).collect()
+    best.into_best_first().into_iter().map(|candidate| scored_record(rows, candidate)).collect()
 }
 
 /// Walks several ascending lists at once.

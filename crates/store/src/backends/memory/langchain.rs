@@ -149,7 +149,7 @@ fn record(key: &str, entry: Entry, metric: Metric) -> Result<Record, String> {
     };
     check_written(&metadata)?;
     check_metadata(&metadata).map_err(|(path, fault)| format!("the metadata at {path:?} {fault}"))?;
-    Ok(Record { document: Arc::new(Document { id, page_content: entry.text, metadata }), vector })
+    Ok(Record::new(Arc::new(Document { id, page_content: entry.text, metadata }), vector))
 }
 
 /// Takes LangChain's wrapping off; what is inside a wrapper is plain data, wrappers included.

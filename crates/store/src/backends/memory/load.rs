@@ -9,16 +9,14 @@ use std::sync::Arc;
 use crc32fast::Hasher;
 use parking_lot::RwLock;
 use toller_core::collection::VectorParams;
-use toller_core::metric::squared_norm;
 use toller_core::value::check_metadata;
 use toller_core::vector::MAX_DIMENSION;
-use toller_core::{Document, DocumentId, Metadata, Vector};
+use toller_core::vector_space::check_named_spaces;
+use toller_core::{Document, DocumentId, Metadata, NamedVectors, Record, Vector, VectorSpace};
 
-use super::block::Row;
 use super::catalog::{CatalogState, Entry};
 use super::dump_format::{DumpCounts, FIRST_VERSION, FORMAT, Header, Line, VERSION, decode_bytes, decode_vector};
 use super::postings::NewPostings;
-use super::table::Table;
 use super::vector_store::{Collection, vector_of_terms};
 use super::{MemoryCatalog, MemoryDocumentStore, MemoryStore, MemoryVectorStore};
 use crate::backends::CollectionKey;
@@ -71,7 +69,7 @@ struct Content {
 enum Open {
     #[default]
     Nothing,
-    Collection(CollectionKey, VectorParams, Table),
+    Collection(CollectionKey, Box<Collection>),
     DocumentSet(CollectionKey, BTreeMap<DocumentId, Arc<Document>>),
 }
 
@@ -90,41 +88,43 @@ impl Content {
                 self.counts.catalog_records += 1;
                 refuse_second(self.catalog.records.insert((tenant, kind.into(), name), entry), &described)
             }
-            Line::Collection { tenant, name, dimension, metric, keyword } => {
+            Line::Collection { tenant, name, dimension, metric, keyword, named } => {
                 self.close();
                 if !(1..=MAX_DIMENSION).contains(&(dimension as usize)) {
                     return Err(format!("the dimension must be between 1 and {MAX_DIMENSION}, got {dimension}"));
                 }
+                check_named_spaces(&named).map_err(|fault| fault.to_string())?;
                 let key = (tenant, name);
                 if self.collections.contains_key(&key) {
                     return refuse_second(Some(()), &format!("the collection \"{}\" of tenant \"{}\"", key.1, key.0));
                 }
-                let params = VectorParams { dimension, metric, keyword };
-                self.open = Open::Collection(key, params, Table::new(params));
+                let params = VectorParams { keyword, named, ..VectorParams::new(dimension, metric) };
+                self.open = Open::Collection(key, Box::new(Collection::new(params)));
                 self.counts.collections += 1;
                 Ok(())
             }
-            Line::Record { id, page_content, metadata, vector } => {
-                let Open::Collection(_, params, table) = &mut self.open else {
+            Line::Record { id, page_content, metadata, vector, named } => {
+                let Open::Collection(_, collection) = &mut self.open else {
                     return Err("a record stands before any collection; restore the file from a copy".to_owned());
                 };
-                let values = decode_vector(&vector)?;
-                if values.len() != params.dimension as usize {
-                    return Err(format!(
-                        "the vector of \"{id}\" has {} dimensions, its collection has {}; restore the file from a copy",
-                        values.len(),
-                        params.dimension
-                    ));
+                let Collection { params, spaces, table } = collection.as_mut();
+                let table = table.get_mut();
+                let main = params.space(None).map_err(|fault| fault.to_string())?;
+                let vector = stored_vector(&id, main, &vector)?;
+                let mut vectors = NamedVectors::new();
+                for (name, text) in named {
+                    let space = params.named.get(&name).ok_or_else(|| {
+                        format!("the record \"{id}\" has a vector \"{name}\", its collection has none of that name; restore the file from a copy")
+                    })?;
+                    let vector = stored_vector(&id, *space, &text)?;
+                    vectors.insert(name, vector);
                 }
-                let vector = Vector::new(values, params.metric)
-                    .map_err(|fault| format!("the vector of \"{id}\" {fault}; restore the file from a copy"))?;
                 let document = checked_document(id, page_content.into_owned(), metadata.into_owned())?;
                 if table.contains(&document.id) {
                     return refuse_second(Some(()), &format!("the record \"{}\"", document.id));
                 }
-                let squared_norm = squared_norm(vector.as_slice());
-                let terms = vector_of_terms(*params, &document.page_content);
-                let row = Row { document, vector: vector.into_vec(), squared_norm };
+                let terms = vector_of_terms(params, &document.page_content);
+                let row = spaces.row(Record { document, vector, named: vectors });
                 table.upsert(vec![row], NewPostings::new(terms.as_slice()));
                 self.counts.records += 1;
                 Ok(())
@@ -155,8 +155,8 @@ impl Content {
     fn close(&mut self) {
         match std::mem::take(&mut self.open) {
             Open::Nothing => {}
-            Open::Collection(key, params, table) => {
-                self.collections.insert(key, Arc::new(Collection { params, table: RwLock::new(table) }));
+            Open::Collection(key, collection) => {
+                self.collections.insert(key, Arc::from(collection));
             }
             Open::DocumentSet(key, documents) => {
                 self.document_sets.insert(key, documents);
@@ -179,6 +179,19 @@ fn refuse_second<T>(earlier: Option<T>, what: &str) -> Result<(), String> {
         None => Ok(()),
         Some(_) => Err(format!("{what} stands in the file twice; restore it from a copy")),
     }
+}
+
+fn stored_vector(id: &DocumentId, space: VectorSpace, text: &str) -> Result<Vector, String> {
+    let values = decode_vector(text)?;
+    if values.len() != space.dimension as usize {
+        return Err(format!(
+            "the vector of \"{id}\" has {} dimensions, its collection has {}; restore the file from a copy",
+            values.len(),
+            space.dimension
+        ));
+    }
+    Vector::new(values, space.metric)
+        .map_err(|fault| format!("the vector of \"{id}\" {fault}; restore the file from a copy"))
 }
 
 fn checked_document(id: DocumentId, page_content: String, metadata: Metadata) -> Result<Arc<Document>, String> {

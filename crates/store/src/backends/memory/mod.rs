@@ -5,6 +5,8 @@
 //! copies a pointer or looks up ids, and by a writer while it copies its batch into place; neither ever waits for a scan.
 //! The price is that a write while a scan runs copies the blocks that it touches (512 KiB each), once per block and scan.
 //!
+//! Vectors of named spaces lie in columns of their own in the same blocks (`spaces`), as long as those of the main one.
+//!
 //! A collection with keyword parameters has an inverted index beside its rows (`postings`), changed under the same
 //! lock. A keyword search takes the lists of its terms along with the snapshot, and lists are copied on write as blocks
 //! are.
@@ -26,6 +28,7 @@ mod posting_list;
 mod postings;
 mod rows;
 mod scan;
+mod spaces;
 mod table;
 mod top_k;
 mod vector_store;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use toller_core::error::{Error, Result};
-use toller_core::{Document, DocumentId, Metric, Record, Vector};
+use toller_core::error::Result;
+use toller_core::{Document, DocumentId, Record};
 
 use super::block::{Block, Row};
+use super::spaces::Spaces;
 
 /// Where a row is: the number of its block and its place in there. Valid until that block is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub(super) struct NumberedBlock {
 /// All rows of a collection. A clone costs O(number of blocks) and shares every block until one side writes to it.
 #[derive(Debug, Clone)]
 pub(super) struct Rows {
-    dimension: usize,
+    spaces: Arc<Spaces>,
     blocks: Vec<NumberedBlock>,
     live: usize,
     next_number: u64,
@@ -33,8 +34,13 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(dimension: usize) -> Self {
-        Self { dimension, blocks: Vec::new(), live: 0, next_number: 0, next_sequence: 0 }
+    pub(super) fn new(spaces: Arc<Spaces>) -> Self {
+        Self { spaces, blocks: Vec::new(), live: 0, next_number: 0, next_sequence: 0 }
+    }
+
+    /// What their vectors are of.
+    pub(super) fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     /// Rows without tombstones.
@@ -56,9 +62,9 @@ impl Rows {
     }
 
     /// A copy of the row at `position`, none for a tombstone. O(d).
-    pub(super) fn record(&self, position: Position, metric: Metric) -> Result<Option<Record>> {
+    pub(super) fn record(&self, position: Position) -> Result<Option<Record>> {
         match self.block(position.block) {
-            Some(block) => record_of(block, position.slot, metric),
+            Some(block) => self.spaces.record_of(block, position.slot),
             None => Ok(None),
         }
     }
@@ -79,14 +85,14 @@ impl Rows {
 
     /// Adds a row at the end.
     pub(super) fn append(&mut self, row: Row) -> Position {
-        let full = Block::full_rows(self.dimension);
+        let full = Block::full_rows(self.spaces.width());
         let mut last = match self.blocks.pop() {
             Some(last) if last.block.len() < full => last,
             full_or_none => {
                 self.blocks.extend(full_or_none);
                 let number = self.next_number;
                 self.next_number += 1;
-                NumberedBlock { number, block: Arc::new(Block::new(self.dimension)) }
+                NumberedBlock { number, block: Arc::new(Block::new(&self.spaces)) }
             }
         };
         let position = Position { block: last.number, slot: last.block.len() };
@@ -128,7 +134,7 @@ impl Rows {
         if sparse.block.live() * 2 >= sparse.block.len() {
             return;
         }
-        let full = Block::full_rows(self.dimension);
+        let full = Block::full_rows(self.spaces.width());
         let fits_with =
             |other: Option<&NumberedBlock>| other.is_some_and(|other| other.block.live() + sparse.block.live() <= full);
         let range = if fits_with(self.blocks.get(index + 1)) {
@@ -140,7 +146,7 @@ impl Rows {
         };
 
         let start = range.start;
-        let mut dense = Block::new(self.dimension);
+        let mut dense = Block::new(&self.spaces);
         // Numbers ascend, so the first one keeps the place of both.
         let mut dense_number = number;
         for old in self.blocks.drain(range) {
@@ -165,26 +171,26 @@ impl Rows {
     }
 }
 
-/// A copy of one row of a block, none for a tombstone. O(d).
-pub(super) fn record_of(block: &Block, slot: usize, metric: Metric) -> Result<Option<Record>> {
-    let (Some(document), Some(vector)) = (block.document(slot), block.vector(slot)) else { return Ok(None) };
-    let vector = Vector::new(vector.to_vec(), metric)
-        .map_err(|fault| Error::Internal(format!("the stored vector of document \"{}\" {fault}", document.id)))?;
-    Ok(Some(Record { document: Arc::clone(document), vector }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use toller_core::Metadata;
+    use toller_core::collection::VectorParams;
+    use toller_core::{Metadata, Metric};
+
+    use super::super::block::RowVector;
 
     const DIMENSION: usize = 4096;
 
     fn row(id: usize) -> Row {
         let id = DocumentId::new(format!("{id:05}")).unwrap();
         let document = Document { id, page_content: String::new(), metadata: Metadata::new() };
-        Row { document: Arc::new(document), vector: vec![1.0; DIMENSION], squared_norm: DIMENSION as f64 }
+        let vector = RowVector { elements: vec![1.0; DIMENSION], squared_norm: DIMENSION as f64 };
+        Row { document: Arc::new(document), vectors: vec![Some(vector)] }
+    }
+
+    fn empty() -> Rows {
+        Rows::new(Arc::new(Spaces::new(&VectorParams::new(DIMENSION as u32, Metric::Dot))))
     }
 
     fn ids(rows: &Rows) -> Vec<String> {
@@ -194,7 +200,7 @@ mod tests {
 
     #[test]
     fn compaction_keeps_order_and_positions_and_frees_room() {
-        let mut rows = Rows::new(DIMENSION);
+        let mut rows = empty();
         let mut positions: BTreeMap<DocumentId, Position> =
             (0..320).map(|id| (row(id).document.id.clone(), rows.append(row(id)))).collect();
         assert_eq!(rows.blocks().len(), 10, "512 KiB hold 32 rows of 4096 dimensions");
@@ -223,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_does_not_see_later_writes() {
-        let mut rows = Rows::new(DIMENSION);
+        let mut rows = empty();
         let first = rows.append(row(1));
         let snapshot = rows.clone();
         rows.append(row(2));

@@ -3,28 +3,31 @@
 use toller_core::error::{Error, Result};
 use toller_core::metric::{cosine_from_parts, dot};
 use toller_core::vector_store::ScoredRecord;
-use toller_core::{DocumentId, Filter, Metric, RequestContext, Vector};
+use toller_core::{DocumentId, Filter, Metric, RequestContext, Vector, VectorName};
 
 use super::block::Block;
 use super::kernel::{Gate, quick_products};
-use super::rows::{Rows, record_of};
+use super::rows::Rows;
 use super::top_k::{Candidate, TopK};
 
-/// The best min(limit, matches) rows for `query`: filter, then score, best first, then insertion order. Exact.
+/// The best min(limit, matches) rows for `query` in one space: filter, then score, best first, then insertion order. Exact.
+/// Rows without a vector there do not match.
 ///
 /// O(n·d + n·log limit) for n rows of dimension d, on one thread: concurrent queries use the other ones. Beside the result
 /// it needs O(limit) and the space for one block's slots.
 ///
 /// # Errors
-/// `Cancelled` and `DeadlineExceeded` from the context, looked at once per block.
+/// `InvalidArgument` for `vector_name` when there is no such space; `Cancelled` and `DeadlineExceeded` from the context,
+/// looked at once per block.
 pub(super) fn search(
     rows: &Rows,
-    metric: Metric,
     query: &Vector,
+    using: Option<&VectorName>,
     filter: Option<&Filter>,
     limit: usize,
     context: &RequestContext,
 ) -> Result<Vec<ScoredRecord>> {
+    let (column, metric) = rows.spaces().column(using)?;
     let query = query.as_slice();
     let gate = Gate::new(metric, query);
     let mut best = TopK::new(metric, limit.min(rows.live()));
@@ -33,16 +36,17 @@ pub(super) fn search(
     for (index, numbered) in rows.blocks().iter().enumerate() {
         context.check("during the search")?;
         let block = numbered.block.as_ref();
+        let Some(column) = block.column(column) else { continue };
         slots.clear();
-        slots.extend(matching_slots(block, filter));
+        slots.extend(matching_slots(block, filter).filter(|slot| column.squared_norm(*slot).is_some()));
         products.clear();
-        quick_products(query, block.vectors(), &slots, &mut products);
+        quick_products(query, column.elements(), &slots, &mut products);
         for (slot, product) in slots.iter().zip(&products) {
-            let Some(squared_norm) = block.squared_norms().get(*slot).copied() else { continue };
+            let Some(squared_norm) = column.squared_norm(*slot) else { continue };
             if best.score_to_beat().is_some_and(|score| !gate.may_beat(*product, squared_norm, score)) {
                 continue;
             }
-            let Some(vector) = block.vector(*slot) else { continue };
+            let Some(vector) = column.vector(*slot) else { continue };
             let score = match metric {
                 // The same as `metric.score`, with both lengths known.
                 Metric::Cosine => cosine_from_parts(dot(query, vector), gate.query_squared_norm(), squared_norm),
@@ -51,14 +55,14 @@ pub(super) fn search(
             best.offer(Candidate { score, block: index, slot: *slot });
         }
     }
-    best.into_best_first().into_iter().map(|candidate| scored_record(rows, metric, candidate)).collect()
+    best.into_best_first().into_iter().map(|candidate| scored_record(rows, candidate)).collect()
 }
 
 /// The row of a candidate, with its score.
-pub(super) fn scored_record(rows: &Rows, metric: Metric, candidate: Candidate) -> Result<ScoredRecord> {
+pub(super) fn scored_record(rows: &Rows, candidate: Candidate) -> Result<ScoredRecord> {
     let block = rows.blocks().get(candidate.block);
     let record = match block {
-        Some(numbered) => record_of(&numbered.block, candidate.slot, metric)?,
+        Some(numbered) => rows.spaces().record_of(&numbered.block, candidate.slot)?,
         None => None,
     };
     let record = record.ok_or_else(|| Error::Internal("a row left a snapshot during a search".to_owned()))?;

@@ -13,6 +13,7 @@ use super::keyword_scan::{KeywordSnapshot, Leg};
 use super::postings::{NewPostings, Postings};
 use super::rows::{Position, Rows};
 use super::scan;
+use super::spaces::Spaces;
 use crate::keyword::TermWeight;
 use crate::keyword::bm25::idf;
 
@@ -26,9 +27,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(params: VectorParams) -> Self {
+    pub(super) fn new(params: &VectorParams, spaces: Arc<Spaces>) -> Self {
         Self {
-            rows: Arc::new(Rows::new(params.dimension as usize)),
+            rows: Arc::new(Rows::new(spaces)),
             positions: BTreeMap::new(),
             postings: params.keyword.map(|_| Postings::default()),
         }

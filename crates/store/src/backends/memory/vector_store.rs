@@ -7,9 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::RwLock;
 use toller_core::collection::{Durability, VectorParams};
-use toller_core::error::Result;
+use toller_core::error::{Error, Result};
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
-use toller_core::metric::squared_norm;
 use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
 
@@ -19,9 +18,10 @@ use super::offload::{STEPS_PER_FILTERED_ROW, STEPS_PER_POSTING, STEPS_PER_TEXT_B
 use super::postings::NewPostings;
 use super::rows::Rows;
 use super::scan;
+use super::spaces::Spaces;
 use super::table::{Selection, Table};
 use crate::backends::CollectionKey;
-use crate::backends::checks::{already_exists, check_dimension, check_query, check_records, not_found};
+use crate::backends::checks::{already_exists, check_params, check_query, check_records, not_found};
 use crate::keyword::{Analyzer, TermWeight, document_vector, query_vector};
 
 /// Ids that a filtered scroll takes from the index at once, between two looks at the caller's deadline.
@@ -41,34 +41,37 @@ pub struct MemoryVectorStore {
 #[derive(Debug)]
 pub(super) struct Collection {
     pub(super) params: VectorParams,
+    pub(super) spaces: Arc<Spaces>,
     pub(super) table: RwLock<Table>,
 }
 
 impl Collection {
     pub(super) fn new(params: VectorParams) -> Self {
-        Self { params, table: RwLock::new(Table::new(params)) }
+        let spaces = Arc::new(Spaces::new(&params));
+        let table = RwLock::new(Table::new(&params, Arc::clone(&spaces)));
+        Self { params, spaces, table }
     }
 
-    fn dimension(&self) -> usize {
-        self.params.dimension as usize
+    /// Elements of a record with a vector in every space.
+    fn width(&self) -> usize {
+        self.spaces.width()
     }
 
     /// Checks records against the collection and computes what is cached beside them.
     fn rows_of(&self, records: Vec<Record>) -> Result<(Vec<Row>, NewPostings)> {
-        check_records(self.params, &records)?;
+        check_records(&self.params, &records)?;
         let mut rows = Vec::with_capacity(records.len());
         let mut vectors_of_terms = Vec::new();
         for record in records {
-            let squared_norm = squared_norm(record.vector.as_slice());
-            vectors_of_terms.extend(vector_of_terms(self.params, &record.document.page_content));
-            rows.push(Row { document: record.document, vector: record.vector.into_vec(), squared_norm });
+            vectors_of_terms.extend(vector_of_terms(&self.params, &record.document.page_content));
+            rows.push(self.spaces.row(record));
         }
         Ok((rows, NewPostings::new(&vectors_of_terms)))
     }
 }
 
 /// The vector of a text for keyword search; none where the collection has no index for it.
-pub(super) fn vector_of_terms(params: VectorParams, text: &str) -> Option<Vec<TermWeight>> {
+pub(super) fn vector_of_terms(params: &VectorParams, text: &str) -> Option<Vec<TermWeight>> {
     Some(document_vector(Analyzer::new(params.keyword?.language), text))
 }
 
@@ -99,7 +102,13 @@ impl VectorStore for MemoryVectorStore {
     }
 
     async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()> {
-        check_dimension(params)?;
+        check_params(&params)?;
+        if params.quantization.is_some() {
+            return Err(Error::invalid(
+                "quantization",
+                "the memory store keeps vectors in full only; the edge store has it (store.backend = \"edge\")",
+            ));
+        }
         let mut collections = self.collections.write();
         let key = key(context, collection);
         if collections.contains_key(&key) {
@@ -113,7 +122,7 @@ impl VectorStore for MemoryVectorStore {
         let removed = self.collections.write().remove(&key(context, collection));
         let removed = removed.ok_or_else(|| not_found(collection))?;
         // Freeing gigabytes takes long.
-        let steps = removed.table.read().len() * removed.dimension();
+        let steps = removed.table.read().len() * removed.width();
         run(steps, move || {
             drop(removed);
             Ok(())
@@ -122,7 +131,7 @@ impl VectorStore for MemoryVectorStore {
     }
 
     async fn params(&self, context: &RequestContext, collection: &CollectionName) -> Result<VectorParams> {
-        Ok(self.find(context, collection)?.params)
+        Ok(self.find(context, collection)?.params.clone())
     }
 
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
@@ -132,7 +141,7 @@ impl VectorStore for MemoryVectorStore {
             Some(_) => records.iter().map(|record| record.document.page_content.len()).sum(),
             None => 0,
         };
-        let steps = records.len() * collection.dimension() + text_bytes * STEPS_PER_TEXT_BYTE;
+        let steps = records.len() * collection.width() + text_bytes * STEPS_PER_TEXT_BYTE;
         run(steps, move || {
             let (rows, new_postings) = collection.rows_of(records)?;
             collection.table.write().upsert(rows, new_postings);
@@ -152,9 +161,9 @@ impl VectorStore for MemoryVectorStore {
                 run(steps, move || Ok(collection.table.write().remove(&ids))).await
             }
             Selector::All => {
-                let empty = Table::new(collection.params);
+                let empty = Table::new(&collection.params, Arc::clone(&collection.spaces));
                 let old = std::mem::replace(&mut *collection.table.write(), empty);
-                run(old.len() * collection.dimension(), move || Ok(old.len() as u64)).await
+                run(old.len() * collection.width(), move || Ok(old.len() as u64)).await
             }
             Selector::Filter(filter) => {
                 let rows = collection.table.read().snapshot();
@@ -182,11 +191,7 @@ impl VectorStore for MemoryVectorStore {
             let positions: Vec<_> = ids.iter().map(|id| table.position(id)).collect();
             (table.snapshot(), positions)
         };
-        let metric = collection.params.metric;
-        positions
-            .into_iter()
-            .map(|position| position.map_or(Ok(None), |position| rows.record(position, metric)))
-            .collect()
+        positions.into_iter().map(|position| position.map_or(Ok(None), |position| rows.record(position))).collect()
     }
 
     async fn search(
@@ -196,18 +201,17 @@ impl VectorStore for MemoryVectorStore {
         search: VectorSearch<'_>,
     ) -> Result<Vec<ScoredRecord>> {
         let collection = self.find(context, collection)?;
-        check_query(collection.params, search.vector)?;
+        let space = check_query(&collection.params, search.using, search.vector)?;
         context.check("before the search")?;
         let rows = collection.table.read().snapshot();
         if search.limit == 0 || rows.live() == 0 {
             return Ok(Vec::new());
         }
-        let metric = collection.params.metric;
         let filter_steps = if search.filter.is_some() { STEPS_PER_FILTERED_ROW } else { 0 };
-        let steps = rows.live() * (collection.dimension() + filter_steps);
-        let (vector, filter, limit) = (search.vector.clone(), search.filter.cloned(), search.limit);
-        let context = context.clone();
-        run(steps, move || scan::search(&rows, metric, &vector, filter.as_ref(), limit, &context)).await
+        let steps = rows.live() * (space.dimension as usize + filter_steps);
+        let (vector, using) = (search.vector.clone(), search.using.cloned());
+        let (filter, limit, context) = (search.filter.cloned(), search.limit, context.clone());
+        run(steps, move || scan::search(&rows, &vector, using.as_ref(), filter.as_ref(), limit, &context)).await
     }
 
     async fn keyword_search(
@@ -230,9 +234,8 @@ impl VectorStore for MemoryVectorStore {
         };
         let filter_steps = if search.filter.is_some() { STEPS_PER_FILTERED_ROW } else { 0 };
         let steps = snapshot.postings() * (STEPS_PER_POSTING + filter_steps);
-        let metric = found.params.metric;
         let (filter, limit, context) = (search.filter.cloned(), search.limit, context.clone());
-        run(steps, move || keyword_scan::search(&snapshot, metric, filter.as_ref(), limit, &context)).await
+        run(steps, move || keyword_scan::search(&snapshot, filter.as_ref(), limit, &context)).await
     }
 
     async fn scroll(
@@ -246,7 +249,7 @@ impl VectorStore for MemoryVectorStore {
         let collection = self.find(context, collection)?;
         let steps = match filter {
             Some(_) => collection.table.read().len() * STEPS_PER_FILTERED_ROW,
-            None => limit.saturating_mul(collection.dimension()),
+            None => limit.saturating_mul(collection.width()),
         };
         let (filter, from, context) = (filter.cloned(), from.cloned(), context.clone());
         run(steps, move || scroll(&collection, filter.as_ref(), from, limit, &context)).await
@@ -274,7 +277,6 @@ fn scroll(
     limit: usize,
     context: &RequestContext,
 ) -> Result<ScrollPage> {
-    let metric = collection.params.metric;
     let mut records = Vec::new();
     let mut bound = from.map_or(Bound::Unbounded, Bound::Included);
     loop {
@@ -295,7 +297,7 @@ fn scroll(
             if records.len() == limit {
                 return Ok(ScrollPage { records, next: Some(id) });
             }
-            records.extend(rows.record(position, metric)?);
+            records.extend(rows.record(position)?);
         }
         if is_last {
             return Ok(ScrollPage { records, next: None });
