@@ -4,15 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::collection_name::CollectionName;
 use crate::fingerprint::Fingerprint;
 use crate::keyword::KeywordParams;
 use crate::metric::Metric;
-use crate::name::name_type;
-
-name_type! {
-    /// The name of a collection, unique within a tenant. Cheap to clone.
-    CollectionName
-}
 
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,10 +1,11 @@
 //! A document as a caller gives it, and the checks that come before anything is paid for.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use toller_core::error::{Error, FieldViolation, Result, join_path};
 use toller_core::value::check_metadata;
-use toller_core::{CollectionSpec, DocumentId, Metadata, RequestContext, Vector};
+use toller_core::{CollectionSpec, Document, DocumentId, Metadata, RequestContext, Vector};
 
 use crate::made_id::{Place, fresh_id, repeatable_id};
 
@@ -30,9 +31,7 @@ pub struct NewDocument {
 /// A [`NewDocument`] that passed its checks.
 #[derive(Debug)]
 pub(crate) struct CheckedDocument {
-    pub(crate) id: DocumentId,
-    pub(crate) page_content: String,
-    pub(crate) metadata: Metadata,
+    pub(crate) document: Arc<Document>,
     pub(crate) vector: Option<Vector>,
 }
 
@@ -73,7 +72,7 @@ pub(crate) fn check_documents(
         if let (Some(id), Some(vector)) = (id, vector) {
             first_index.entry(id.clone()).or_insert(index);
             let NewDocument { page_content, metadata, .. } = document;
-            checked.push(CheckedDocument { id, page_content, metadata, vector });
+            checked.push(CheckedDocument { document: Arc::new(Document { id, page_content, metadata }), vector });
         }
     }
     Error::from_violations(violations)?;
@@ -110,9 +109,15 @@ fn make_id(
 
 /// A vector that a caller brings, checked for the collection.
 pub(crate) fn check_vector(spec: &CollectionSpec, values: Vec<f32>) -> Result<Vector, String> {
-    let dimension = spec.fingerprint.dimension;
-    if values.len() != dimension as usize {
-        return Err(format!("must have the collection's {dimension} dimensions, got {}", values.len()));
-    }
+    check_dimension(spec, values.len())?;
     Vector::new(values, spec.metric)
+}
+
+/// A vector of so many dimensions fits into the collection.
+pub(crate) fn check_dimension(spec: &CollectionSpec, found: usize) -> Result<(), String> {
+    let dimension = spec.fingerprint.dimension;
+    if found == dimension as usize {
+        return Ok(());
+    }
+    Err(format!("must have the collection's {dimension} dimensions, got {found}"))
 }

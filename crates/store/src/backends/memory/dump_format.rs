@@ -19,8 +19,9 @@ use toller_core::{CollectionName, DocumentId, KeywordParams, Metadata, Metric, T
 pub(super) const FORMAT: &str = "toller-memory-dump";
 
 /// Value of [`Header::version`]; raised with every change that older builds cannot read. Version 2 added the keyword
-/// parameters of collections; files of version 1 are read as having none.
-pub(super) const VERSION: u64 = 2;
+/// parameters of collections; files of version 1 are read as having none. Version 3 added operations and generations of
+/// collections.
+pub(super) const VERSION: u64 = 3;
 
 /// The first version that this build reads.
 pub(super) const FIRST_VERSION: u64 = 1;
@@ -95,6 +96,7 @@ pub struct DumpCounts {
 pub(super) enum Kind {
     Collection,
     Retriever,
+    Operation,
 }
 
 impl From<RecordKind> for Kind {
@@ -102,6 +104,7 @@ impl From<RecordKind> for Kind {
         match kind {
             RecordKind::Collection => Self::Collection,
             RecordKind::Retriever => Self::Retriever,
+            RecordKind::Operation => Self::Operation,
         }
     }
 }
@@ -111,6 +114,7 @@ impl From<Kind> for RecordKind {
         match kind {
             Kind::Collection => Self::Collection,
             Kind::Retriever => Self::Retriever,
+            Kind::Operation => Self::Operation,
         }
     }
 }
