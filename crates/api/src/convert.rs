@@ -9,6 +9,7 @@ mod filter;
 mod fingerprint;
 mod keyword;
 mod metric;
+mod operation;
 mod retriever;
 mod role;
 mod score;
@@ -23,6 +24,7 @@ pub use keyword::{keyword_from_message, keyword_to_message, language_to_message}
 pub use metric::{
     metric_from_message, metric_to_message, relevance_function_from_message, relevance_function_to_message,
 };
+pub use operation::operation_to_message;
 pub use retriever::{
     history_from_messages, history_to_messages, query_from_message, retriever_from_message,
     retriever_name_from_message, retriever_to_message, vector_store_retriever_from_message,

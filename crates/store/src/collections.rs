@@ -121,6 +121,13 @@ impl Collections {
         Self { foundation, operations, turns: Turns::default() }
     }
 
+    /// The same, which embed collections anew in steps of so many documents, at least 1; without this 64.
+    #[must_use]
+    pub fn with_reembed_batch(mut self, documents: usize) -> Self {
+        self.foundation.reembed_batch = documents.max(1);
+        self
+    }
+
     /// The store that keeps them.
     pub fn store(&self) -> &Arc<dyn VectorStore> {
         &self.foundation.store
@@ -237,7 +244,9 @@ impl Collections {
         let fence = self.foundation.fence(context, name);
         let exclusive = fence.exclusive().await;
         for _ in 0..UPDATE_ATTEMPTS {
-            let Some((version, record)) = self.records().find(context, name).await? else { return Err(not_found(name)) };
+            let Some((version, record)) = self.records().find(context, name).await? else {
+                return Err(not_found(name));
+            };
             if record.state != State::Ready {
                 self.clear_away(context, version, &record).await?;
                 return if record.state == State::Deleting { Ok(()) } else { Err(not_found(name)) };

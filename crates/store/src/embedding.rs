@@ -102,8 +102,7 @@ pub(crate) async fn embedded(
 
 /// What a model gave for the text of `what`, checked.
 pub(crate) fn vector_of(spec: &CollectionSpec, what: &str, vector: Vec<f32>) -> Result<Vector> {
-    check_vector(spec, vector)
-        .map_err(|fault| Error::Internal(format!("the embedding of {what} {fault}")))
+    check_vector(spec, vector).map_err(|fault| Error::Internal(format!("the embedding of {what} {fault}")))
 }
 
 fn truncation_violation(spec: &CollectionSpec, index: usize) -> FieldViolation {
@@ -113,4 +112,3 @@ fn truncation_violation(spec: &CollectionSpec, index: usize) -> FieldViolation {
         description: format!("is longer than the model's {most} tokens; split it, or allow truncation"),
     }
 }
-

@@ -17,11 +17,17 @@ pub(crate) struct Foundation {
     pub(crate) records: CollectionRecords,
     pub(crate) models: Arc<Models>,
     fences: Arc<Fences>,
+    /// Documents that are embedded, written and recorded at once when a collection is embedded anew.
+    pub(crate) reembed_batch: usize,
 }
+
+/// A few seconds of one processor for texts of usual length, so that little is done again after a crash, and writers wait for the
+/// writing of that many only.
+const DEFAULT_REEMBED_BATCH: usize = 64;
 
 impl Foundation {
     pub(crate) fn new(store: Arc<dyn VectorStore>, records: CollectionRecords, models: Models) -> Self {
-        Self { store, records, models: Arc::new(models), fences: Arc::default() }
+        Self { store, records, models: Arc::new(models), fences: Arc::default(), reembed_batch: DEFAULT_REEMBED_BATCH }
     }
 
     /// The fence of a collection.

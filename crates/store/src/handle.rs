@@ -134,7 +134,8 @@ impl CollectionHandle {
     pub async fn query_vector(&self, context: &RequestContext, query: &Query) -> Result<Vector> {
         let text = match query {
             Query::Vector(values) => {
-                return check_vector(self.spec(), values.clone()).map_err(|fault| Error::invalid("query.vector", fault));
+                return check_vector(self.spec(), values.clone())
+                    .map_err(|fault| Error::invalid("query.vector", fault));
             }
             Query::Text(text) => text.clone(),
         };
@@ -157,7 +158,8 @@ impl CollectionHandle {
     /// # Errors
     /// `Internal` when it is unusable.
     pub fn embedded_query(&self, vector: Vec<f32>) -> Result<Vector> {
-        check_vector(self.spec(), vector).map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
+        check_vector(self.spec(), vector)
+            .map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
     }
 
     /// The best documents for a vector; see [`VectorStore::similarity`]. Nothing is embedded.

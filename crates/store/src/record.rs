@@ -187,3 +187,32 @@ fn decode(versioned: &Versioned) -> Result<CollectionRecord> {
 pub(crate) fn not_found(name: &CollectionName) -> Error {
     Error::NotFound { kind: ResourceKind::Collection, name: name.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use toller_core::Metric;
+
+    use super::*;
+
+    #[test]
+    fn a_record_of_before_there_were_generations_is_in_its_first() {
+        let spec = CollectionSpec {
+            name: CollectionName::new("docs").unwrap(),
+            description: String::new(),
+            labels: BTreeMap::new(),
+            metric: Metric::Cosine,
+            fingerprint: Fingerprint::client(3),
+            created_at_ms: 7,
+            keyword: None,
+        };
+        let mut value = serde_json::to_value(CollectionRecord::new(spec, State::Ready)).unwrap();
+        assert!(value.as_object_mut().unwrap().remove("generations").is_some());
+        let record: CollectionRecord = serde_json::from_value(value).unwrap();
+        assert_eq!(record.generations, Generations::default());
+        assert_eq!(record.current_name().as_str(), "docs");
+        let names: Vec<String> = record.all_names().map(|name| name.as_str().to_owned()).collect();
+        assert_eq!(names, ["docs", "docs@v2"], "a generation may have been begun and not recorded");
+    }
+}

@@ -114,7 +114,8 @@ impl Operations {
         Err(Error::Aborted(format!("operation \"{id}\" recorded its progress all the time; retry")))
     }
 
-    /// Waits until an operation has ended, or until `until`, and returns how far it is then.
+    /// Waits until an operation has ended, or until `until`, or until the operations of this process are suspended, and returns
+    /// how far it is then.
     ///
     /// Of an operation of this process the end is told at once; the record of another process's is looked at every second.
     ///
@@ -127,7 +128,13 @@ impl Operations {
             if operation.has_ended() || left == Some(Duration::ZERO) {
                 return Ok(operation);
             }
-            let news = self.live.lock().running.get(&key(context, id)).map(|running| running.news.clone());
+            let news = {
+                let live = self.live.lock();
+                if live.stopping {
+                    return Ok(operation);
+                }
+                live.running.get(&key(context, id)).map(|running| running.news.clone())
+            };
             let change = async {
                 match news {
                     // When the task is gone its record says why.

@@ -35,12 +35,8 @@ pub(crate) async fn begin(
     let context = &unhurried(context);
     let number = record.generations.last.saturating_add(1);
     let generation = Generation { number, fingerprint };
-    let progress = ReembedProgress {
-        generation: number,
-        fingerprint: generation.fingerprint.clone(),
-        next: None,
-        copied: false,
-    };
+    let progress =
+        ReembedProgress { generation: number, fingerprint: generation.fingerprint.clone(), next: None, copied: false };
     let (version, started) =
         operations.record_new(context, OperationKind::Reembed, name.logical(), Some(progress)).await?;
     if let Err(fault) = build(foundation, context, &record, &started.operation.id, generation).await {

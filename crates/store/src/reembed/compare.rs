@@ -11,8 +11,8 @@ use tracing::warn;
 use super::task::{Reembedding, Sides};
 use crate::operations::Halt;
 
-/// Documents that are compared while writers wait.
-const PAGE: usize = 256;
+/// Documents that are compared while writers wait, for each that is copied at once: comparing is that much faster than writing.
+const PAGE_PER_BATCH: usize = 4;
 
 /// How often one page is mended before it is given up.
 const MAX_REPAIRS: usize = 16;
@@ -64,8 +64,9 @@ impl Reembedding {
         let _exclusive = fence.exclusive().await;
         self.check_mine().await?;
         let store = &self.foundation.store;
-        let source = store.scroll(&self.context, &sides.source, None, from, PAGE).await?;
-        let target = store.scroll(&self.context, &sides.target, None, from, PAGE).await?;
+        let page = self.foundation.reembed_batch.saturating_mul(PAGE_PER_BATCH);
+        let source = store.scroll(&self.context, &sides.source, None, from, page).await?;
+        let target = store.scroll(&self.context, &sides.target, None, from, page).await?;
         let compared = compared(source, target);
         if !compared.surplus.is_empty() {
             store.delete(&self.context, &sides.target, &Selector::Ids(compared.surplus.clone())).await?;

@@ -13,10 +13,6 @@ use super::task::{Reembedding, Sides};
 use crate::embedding;
 use crate::operations::Halt;
 
-/// Documents that are embedded, written and recorded at once: a few seconds of one processor for texts of usual length, so that
-/// little is done again after a crash, and writers wait behind the fence for the writing of that many only.
-const BATCH: usize = 64;
-
 /// Waits before what is full or out of reach is asked again, doubled each time.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
@@ -27,7 +23,7 @@ impl Reembedding {
         while !self.progress.copied {
             let from = self.progress.next.clone();
             let store = &self.foundation.store;
-            let page = store.scroll(&self.context, &sides.source, None, from.as_ref(), BATCH);
+            let page = store.scroll(&self.context, &sides.source, None, from.as_ref(), self.foundation.reembed_batch);
             let page = self.log.unless_told(page).await?;
             let documents = page.records.len() as u64;
             self.copy(sides, page.records).await?;
