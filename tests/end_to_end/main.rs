@@ -14,6 +14,7 @@ mod formats;
 mod keyword;
 mod lifecycle;
 mod protocol;
+mod reembed;
 mod remote_embedder;
 mod retrieval;
 mod retrievers;

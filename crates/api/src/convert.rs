@@ -9,6 +9,7 @@ mod filter;
 mod fingerprint;
 mod keyword;
 mod metric;
+mod operation;
 mod quantization;
 mod retriever;
 mod role;
@@ -25,6 +26,7 @@ pub use keyword::{keyword_from_message, keyword_to_message, language_to_message}
 pub use metric::{
     metric_from_message, metric_to_message, relevance_function_from_message, relevance_function_to_message,
 };
+pub use operation::operation_to_message;
 pub use quantization::{quantization_from_message, quantization_to_message};
 pub use retriever::{
     history_from_messages, history_to_messages, query_from_message, retriever_from_message,

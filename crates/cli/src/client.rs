@@ -8,6 +8,7 @@ use std::time::Duration;
 use toller_api::v1::collections_client::CollectionsClient;
 use toller_api::v1::documents_client::DocumentsClient;
 use toller_api::v1::embedder_client::EmbedderClient;
+use toller_api::v1::operations_client::OperationsClient;
 use toller_api::v1::retrieval_client::RetrievalClient;
 use toller_api::v1::retrievers_client::RetrieversClient;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -156,6 +157,11 @@ impl Connection {
     /// Client of `toller.v1.Embedder`.
     pub(crate) fn embedder(&self) -> EmbedderClient<Service> {
         EmbedderClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Client of `toller.v1.Operations`.
+    pub(crate) fn operations(&self) -> OperationsClient<Service> {
+        OperationsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// Client of `toller.v1.Retrieval`.

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::error::Outcome;
-use crate::{collections, documents, health, ingest, key, model, query, rerank, retrievers, serve, spans};
+use crate::{collections, documents, health, ingest, key, model, operations, query, rerank, retrievers, serve, spans};
 
 /// Toller, a retrieval service: embeds texts, keeps documents, and answers queries over gRPC.
 #[derive(Debug, Parser)]
@@ -36,6 +36,7 @@ enum Command {
     Rerank(rerank::Args),
     Collections(collections::Args),
     Documents(documents::Args),
+    Operations(operations::Args),
     Retrievers(retrievers::Args),
     Model(model::Args),
     Health(health::Args),
@@ -53,6 +54,7 @@ impl Toller {
             Command::Rerank(args) => rerank::run(args),
             Command::Collections(args) => collections::run(args),
             Command::Documents(args) => documents::run(args),
+            Command::Operations(args) => operations::run(args),
             Command::Retrievers(args) => retrievers::run(args),
             Command::Model(args) => model::run(args),
             Command::Health(args) => health::run(args),

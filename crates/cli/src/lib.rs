@@ -19,6 +19,7 @@ mod key;
 mod langchain_import;
 mod model;
 mod names;
+mod operations;
 mod output;
 mod query;
 mod rerank;
@@ -32,6 +33,7 @@ mod spans;
 mod status;
 mod table;
 mod terminal;
+mod waiting;
 
 use std::process::ExitCode;
 

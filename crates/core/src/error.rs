@@ -39,6 +39,8 @@ pub enum ResourceKind {
     Retriever,
     /// An embedding model.
     Model,
+    /// Something that runs longer than a request.
+    Operation,
 }
 
 impl fmt::Display for ResourceKind {
@@ -48,6 +50,7 @@ impl fmt::Display for ResourceKind {
             Self::Document => "document",
             Self::Retriever => "retriever",
             Self::Model => "model",
+            Self::Operation => "operation",
         })
     }
 }

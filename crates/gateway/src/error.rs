@@ -53,6 +53,9 @@ pub enum GatewayError {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// What the last run left to be gone on with cannot be read.
+    #[error("the operations that the last run left cannot go on: {0}")]
+    Operations(toller_core::Error),
     /// A thread of the runtime died.
     #[error("internal error: {0}")]
     Internal(String),

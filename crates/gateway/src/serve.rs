@@ -19,7 +19,7 @@ use crate::door::{self, bounded};
 use crate::error::GatewayError;
 use crate::limits::Limits;
 use crate::model;
-use crate::services::{CollectionsService, DocumentsService, RetrievalService, RetrieversService};
+use crate::services::{CollectionsService, DocumentsService, OperationsService, RetrievalService, RetrieversService};
 
 /// A method that waits in the queue of the models for documents, besides those of the Embedder service.
 const BULK_METHODS: [&str; 1] = ["toller.v1.Documents/Add"];
@@ -96,6 +96,11 @@ pub async fn serve(
     let catalog = Arc::clone(&data.catalog);
     let limits = Limits::new(config.limits.clone());
     let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), loaded.models.clone()));
+    // Before the first request: from now on writes go where what goes on needs them.
+    let resumed = collections.resume_operations().await.map_err(GatewayError::Operations)?;
+    if resumed > 0 {
+        tracing::info!(resumed, "operations of the last run go on");
+    }
     let stored = StoredRetrievers::new(catalog);
     let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits.plan());
     let planner = Arc::new(planner.with_documents(Arc::clone(&data.documents)));
@@ -112,7 +117,17 @@ pub async fn serve(
             limits
         ))
         .add_service(bounded!(
-            v1::documents_server::DocumentsServer::new(DocumentsService { collections, limits: limits.clone() }),
+            v1::documents_server::DocumentsServer::new(DocumentsService {
+                collections: Arc::clone(&collections),
+                limits: limits.clone()
+            }),
+            limits
+        ))
+        .add_service(bounded!(
+            v1::operations_server::OperationsServer::new(OperationsService {
+                collections: Arc::clone(&collections),
+                limits: limits.clone()
+            }),
             limits
         ))
         .add_service(bounded!(
@@ -139,8 +154,17 @@ pub async fn serve(
             collections: data.collections,
         }),
     };
+    let running = Arc::clone(&collections);
+    let shutdown = async move {
+        shutdown.await;
+        // So that whoever waits for one is answered before the drain waits for him.
+        running.suspend_operations().await;
+    };
     let shutdown = door::watched(&server, loaded, shutdown);
     let served = server.serve(listener, shutdown, || on_ready(&ready)).await;
+    // Also when serving failed. They use the store, which is closed next.
+    collections.suspend_operations().await;
+    drop(collections);
     // The data is saved also when serving failed.
     let saved = data.close(&folder).await;
     drop(folder);

@@ -3,11 +3,13 @@
 mod collections;
 mod documents;
 mod embedder;
+mod operations;
 mod retrieval;
 mod retrievers;
 
 pub(crate) use collections::CollectionsService;
 pub(crate) use documents::DocumentsService;
 pub(crate) use embedder::EmbedderService;
+pub(crate) use operations::OperationsService;
 pub(crate) use retrieval::RetrievalService;
 pub(crate) use retrievers::RetrieversService;

@@ -657,7 +657,7 @@ async fn texts_need_the_model_that_filled_the_collection() {
     ] {
         let (reason, message) = reason(answer);
         assert_eq!(reason, "FINGERPRINT_MISMATCH");
-        for part in ["fake/old", "fake/new", "\"docs\"", "make a new collection"] {
+        for part in ["fake/old", "fake/new", "\"docs\"", "toller collections reembed docs"] {
             assert!(message.contains(part), "{message:?} must contain {part:?}");
         }
     }

@@ -117,6 +117,7 @@ macro_rules! catalog_conformance {
             catalog::versions_are_never_given_twice,
             catalog::records_are_listed_by_name_and_kind,
             catalog::records_of_tenants_are_apart,
+            catalog::tenants_with_records_of_a_kind_are_found,
             catalog::of_many_swaps_at_once_one_wins,
         }
     };
