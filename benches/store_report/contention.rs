@@ -55,7 +55,7 @@ pub fn measure(runtime: &Runtime, edge: &EdgeStore, place: &Place, report: &mut 
     let mut searches = Vec::new();
     while !is_done.load(Ordering::Acquire) {
         let vector = query(searches.len());
-        let search = VectorSearch { vector: &vector, filter: None, limit: K };
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit: K };
         let started = Instant::now();
         runtime.block_on(edge.vectors.search(&place.context, &place.collection, search))?;
         searches.push(started.elapsed());

@@ -29,7 +29,7 @@ pub fn record(number: u64) -> Record {
         page_content: format!("The text of document {number}."),
         metadata: Metadata::from([("bucket".to_owned(), Value::Int((mixed(number) % BUCKETS) as i64))]),
     };
-    Record { document: Arc::new(document), vector: vector(number) }
+    Record::new(Arc::new(document), vector(number))
 }
 
 /// Query `number`: from the same distribution as the rows, and none of them.

@@ -42,7 +42,7 @@ pub fn measure(runtime: &Runtime, report: &mut Report, truth: &[BTreeSet<String>
     let edge = open(runtime, folder.path())?;
     // A collection is opened by its first use.
     let vector = query(0);
-    let search = VectorSearch { vector: &vector, filter: None, limit: K };
+    let search = VectorSearch { vector: &vector, using: None, filter: None, limit: K };
     runtime.block_on(edge.vectors.search(&place.context, &place.collection, search))?;
     report.number(OBJECT, "reopen_ms", millis(started.elapsed()));
     Ok(())

@@ -34,7 +34,7 @@ pub fn measure(runtime: &Runtime, report: &mut Report) -> Result<Vec<BTreeSet<St
     for number in 0..30 {
         summed = summed.max(bytes_per_second(&numbers));
         let vector = query(number);
-        let search = toller_core::vector_store::VectorSearch { vector: &vector, filter: None, limit: K };
+        let search = toller_core::vector_store::VectorSearch { vector: &vector, using: None, filter: None, limit: K };
         let started = Instant::now();
         runtime.block_on(toller_core::VectorStore::search(vectors, &place.context, &place.collection, search))?;
         searched = searched.max(bytes as f64 / started.elapsed().as_secs_f64());

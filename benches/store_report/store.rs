@@ -66,7 +66,7 @@ pub fn fill(
 
 /// The parameters of every collection here.
 pub fn params() -> VectorParams {
-    VectorParams { dimension: DIMENSION as u32, metric: Metric::Cosine, keyword: None }
+    VectorParams::new(DIMENSION as u32, Metric::Cosine)
 }
 
 /// The ids of the best for each query of the recall.
@@ -78,7 +78,7 @@ pub fn best(
     (0..RECALL_QUERIES)
         .map(|number| {
             let vector = query(number);
-            let search = VectorSearch { vector: &vector, filter: None, limit: K };
+            let search = VectorSearch { vector: &vector, using: None, filter: None, limit: K };
             let hits = runtime.block_on(store.search(&place.context, &place.collection, search))?;
             Ok(hits.into_iter().map(|hit| hit.record.document.id.to_string()).collect())
         })
@@ -105,7 +105,7 @@ pub fn latencies(
         let mut spent = Vec::with_capacity(QUERIES);
         for number in 0..QUERIES + QUERIES / 10 {
             let vector = query(number);
-            let search = VectorSearch { vector: &vector, filter, limit: K };
+            let search = VectorSearch { vector: &vector, using: None, filter, limit: K };
             let started = Instant::now();
             let hits = runtime.block_on(store.search(&place.context, &place.collection, search))?;
             let elapsed = started.elapsed();
@@ -123,11 +123,11 @@ pub fn latencies(
         let vector = query(number);
         let started = Instant::now();
         let found =
-            store.max_marginal_relevance(&place.context, &place.collection, &vector, None, params, Scoring::default());
+            store.max_marginal_relevance(&place.context, &place.collection, &vector, None, None, params, Scoring::default());
         assert_eq!(runtime.block_on(found)?.len(), K);
         whole.push(started.elapsed());
 
-        let search = VectorSearch { vector: &vector, filter: None, limit: FETCH_K };
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit: FETCH_K };
         let hits = runtime.block_on(store.search(&place.context, &place.collection, search))?;
         let pool: Vec<&[f32]> = hits.iter().map(|hit| hit.record.vector.as_slice()).collect();
         let started = Instant::now();
@@ -145,7 +145,7 @@ pub fn median(runtime: &Runtime, store: &dyn VectorStore, place: &Place) -> Resu
     let mut spent = Vec::with_capacity(QUERIES);
     for number in 0..QUERIES {
         let vector = query(number);
-        let search = VectorSearch { vector: &vector, filter: None, limit: K };
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit: K };
         let started = Instant::now();
         runtime.block_on(store.search(&place.context, &place.collection, search))?;
         spent.push(started.elapsed());

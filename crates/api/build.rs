@@ -11,7 +11,8 @@ use prost_types::FileDescriptorSet;
 /// builds one deletes its line.
 const NOT_BUILT: &[&str] = &["Documents/Index"];
 
-const FILES: &[&str] = &["collections", "documents", "embedder", "operations", "retrieval", "retrievers", "types"];
+const FILES: &[&str] =
+    &["backups", "collections", "documents", "embedder", "operations", "retrieval", "retrievers", "types"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let proto = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");

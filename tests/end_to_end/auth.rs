@@ -113,6 +113,9 @@ async fn every_call(client: &Client) -> Vec<(&'static str, Least, Result<(), Sta
     call!(Reader, operations.get, v1::OperationsGetRequest { id: "none".to_owned() });
     call!(Reader, operations.wait, v1::OperationsWaitRequest { id: "none".to_owned() });
     call!(Admin, operations.cancel, v1::OperationsCancelRequest { id: "none".to_owned() });
+    call!(Admin, backups.save, v1::BackupsSaveRequest::default());
+    // Nothing of what must come: refused, but not for the role.
+    call!(Admin, backups.restore, tokio_stream::iter([]));
     call!(Admin, collections.delete, v1::CollectionsDeleteRequest { name: docs() });
     answers
 }
@@ -153,6 +156,7 @@ async fn each_role_may_do_what_it_says_and_what_lesser_ones_may() {
                 // Readers and writers find no collection, since they could not make one.
                 let code = answer.as_ref().map_or_else(Status::code, |()| Code::Ok);
                 let allowed = match call {
+                    "backups.restore" => vec![Code::InvalidArgument],
                     "collections.reembed" => vec![Code::FailedPrecondition],
                     "operations.get" | "operations.wait" | "operations.cancel" => vec![Code::NotFound],
                     _ if role == Least::Admin => vec![Code::Ok],

@@ -20,7 +20,8 @@ use tonic_types::StatusExt;
 use crate::expect;
 
 /// What is built, as the user guide says it.
-const SERVICES: [(&str, &[&str]); 6] = [
+const SERVICES: [(&str, &[&str]); 7] = [
+    ("toller.v1.Backups", &["Restore", "Save"]),
     ("toller.v1.Collections", &["Create", "Delete", "Get", "List", "Reembed", "Stats", "Update"]),
     ("toller.v1.Documents", &["Add", "Count", "Delete", "Get", "List"]),
     ("toller.v1.Embedder", &["EmbedDocuments", "EmbedQuery", "EmbedStream", "ListModels", "Rerank"]),
@@ -39,6 +40,7 @@ async fn health_answers_for_the_server_and_for_each_service() {
     };
     for service in [
         "",
+        "toller.v1.Backups",
         "toller.v1.Collections",
         "toller.v1.Documents",
         "toller.v1.Embedder",

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use toller_api::v1;
+use toller_api::v1::backups_client::BackupsClient;
 use toller_api::v1::collections_client::CollectionsClient;
 use toller_api::v1::documents_client::DocumentsClient;
 use toller_api::v1::embedder_client::EmbedderClient;
@@ -58,6 +59,11 @@ impl Client {
         let channel = endpoint.connect().await.expect("the server takes connections");
         let authorization = key.map(|key| format!("Bearer {key}").parse().expect("a header"));
         Self { service: InterceptedService::new(channel, Caller { authorization }) }
+    }
+
+    /// `toller.v1.Backups`.
+    pub fn backups(&self) -> BackupsClient<Service> {
+        BackupsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// `toller.v1.Collections`.

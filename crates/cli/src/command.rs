@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::error::Outcome;
-use crate::{collections, documents, health, ingest, key, model, operations, query, rerank, retrievers, serve, spans};
+use crate::{
+    backup, collections, documents, health, ingest, key, model, operations, query, rerank, restore, retrievers, serve, spans,
+};
 
 /// Toller, a retrieval service: embeds texts, keeps documents, and answers queries over gRPC.
 #[derive(Debug, Parser)]
@@ -38,6 +40,8 @@ enum Command {
     Documents(documents::Args),
     Operations(operations::Args),
     Retrievers(retrievers::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Model(model::Args),
     Health(health::Args),
     Key(key::Args),
@@ -56,6 +60,8 @@ impl Toller {
             Command::Documents(args) => documents::run(args),
             Command::Operations(args) => operations::run(args),
             Command::Retrievers(args) => retrievers::run(args),
+            Command::Backup(args) => backup::run(args),
+            Command::Restore(args) => restore::run(args),
             Command::Model(args) => model::run(args),
             Command::Health(args) => health::run(args),
             Command::Key(args) => key::run(args),

@@ -4,6 +4,8 @@
 //! One file for each command. Standard output carries data, standard error carries talk. Both programs are a few lines over this
 //! library, since they share how a server is configured, started and stopped.
 
+mod backup;
+mod backup_file;
 mod client;
 mod collections;
 mod command;
@@ -23,6 +25,7 @@ mod operations;
 mod output;
 mod query;
 mod rerank;
+mod restore;
 mod retriever_file;
 mod retrievers;
 mod serve;

@@ -14,6 +14,8 @@ pub enum RecordKind {
     Retriever,
     /// A [`crate::Operation`] as JSON, with what its process needs to go on with it.
     Operation,
+    /// A restore that is under way, as JSON, with what its process needs to end it.
+    Restore,
 }
 
 impl RecordKind {
@@ -23,6 +25,7 @@ impl RecordKind {
             Self::Collection => "collection",
             Self::Retriever => "retriever",
             Self::Operation => "operation",
+            Self::Restore => "restore",
         }
     }
 }

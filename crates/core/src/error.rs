@@ -41,6 +41,8 @@ pub enum ResourceKind {
     Model,
     /// Something that runs longer than a request.
     Operation,
+    /// Documents without vectors, by the name of their collection.
+    DocumentStore,
 }
 
 impl fmt::Display for ResourceKind {
@@ -51,6 +53,7 @@ impl fmt::Display for ResourceKind {
             Self::Retriever => "retriever",
             Self::Model => "model",
             Self::Operation => "operation",
+            Self::DocumentStore => "document store",
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The gRPC services, one file each. They convert, check limits, and call the layers below.
 
+mod backups;
 mod collections;
 mod documents;
 mod embedder;
@@ -7,6 +8,7 @@ mod operations;
 mod retrieval;
 mod retrievers;
 
+pub(crate) use backups::BackupsService;
 pub(crate) use collections::CollectionsService;
 pub(crate) use documents::DocumentsService;
 pub(crate) use embedder::EmbedderService;

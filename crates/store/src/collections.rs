@@ -12,8 +12,8 @@
 //! that name clears it away, store first. So neither side ever ends up with half a collection, and a name that is used
 //! again never finds the documents of its predecessor.
 //!
-//! Within one process creates and deletes of the same collection take turns, so a leftover is never somebody's work
-//! in progress, and writes stand still while the other model takes over. Several processes on one shared store would need a
+//! Within one process creates and deletes of the same collection take turns, and what is being restored is known
+//! ([`crate::restore`]), so a leftover is never somebody's work in progress, and writes stand still while the other model takes over. Several processes on one shared store would need a
 //! fence in the store itself: what they write while a collection is embedded anew is compared and mended before the switch, but
 //! what another process writes in the very moment of the switch may be in the old generation only.
 
@@ -40,6 +40,7 @@ use crate::lifecycle::Turns;
 use crate::operations::Operations;
 use crate::record::{CollectionRecord, CollectionRecords, State, UPDATE_ATTEMPTS, not_found};
 use crate::reembed;
+use crate::restore::Claims;
 use crate::targets::Targets;
 
 /// Longest description in bytes.
@@ -127,9 +128,10 @@ pub struct CollectionStats {
 
 /// The collections of all tenants; the context says whose are meant.
 pub struct Collections {
-    foundation: Foundation,
+    pub(crate) foundation: Foundation,
     operations: Operations,
-    turns: Turns,
+    pub(crate) turns: Turns,
+    pub(crate) claims: Claims,
 }
 
 impl Collections {
@@ -137,7 +139,7 @@ impl Collections {
     pub fn new(store: Arc<dyn VectorStore>, catalog: Arc<dyn Catalog>, models: impl Into<Models>) -> Self {
         let operations = Operations::new(Arc::clone(&catalog));
         let foundation = Foundation::new(store, CollectionRecords { catalog }, models.into());
-        Self { foundation, operations, turns: Turns::default() }
+        Self { foundation, operations, turns: Turns::default(), claims: Claims::default() }
     }
 
     /// The same, which embed collections anew in steps of so many documents, at least 1; without this 64.
@@ -192,26 +194,34 @@ impl Collections {
         let spec = CollectionSpec { keyword, named, quantization, ..self.spec_of(new)? };
         let name = spec.name.clone();
         let _turn = self.turns.take(context.tenant(), &name).await;
-        match self.records().find(context, &name).await? {
-            Some((_, record)) if record.state == State::Ready => return Err(already_exists(&name)),
+        let version = self.begin_creating(context, &spec).await?;
+        let ready = CollectionRecord::new(spec, State::Ready);
+        self.records().swap(context, Expected::Version(version), &ready).await?;
+        Ok(ready.spec)
+    }
+
+    /// Makes a collection that nobody sees, and returns the version of its record. The caller has the collection's turn.
+    pub(crate) async fn begin_creating(&self, context: &RequestContext, spec: &CollectionSpec) -> Result<u64> {
+        let name = &spec.name;
+        match self.records().find(context, name).await? {
+            Some((_, record)) if record.state == State::Ready => return Err(already_exists(name)),
+            Some(_) if self.claims.has(context.tenant(), name) => return Err(already_exists(name)),
             Some((version, leftover)) => self.clear_away(context, version, &leftover).await?,
             None => {}
         }
         let creating = CollectionRecord::new(spec.clone(), State::Creating);
         let version = match self.records().swap(context, Expected::Absent, &creating).await {
-            Err(Error::Aborted(_)) => return Err(already_exists(&name)),
+            Err(Error::Aborted(_)) => return Err(already_exists(name)),
             other => other?,
         };
-        if let Err(fault) = self.foundation.make_room(context, &spec.name, spec.vector_params()).await {
+        if let Err(fault) = self.foundation.make_room(context, name, spec.vector_params()).await {
             // Should this fail too, the next create clears the record away.
-            if let Err(second) = self.records().remove(context, &name, version).await {
+            if let Err(second) = self.records().remove(context, name, version).await {
                 warn!(collection = %name, error = %second, "a collection that could not be made left a record behind");
             }
             return Err(fault);
         }
-        let ready = CollectionRecord::new(spec, State::Ready);
-        self.records().swap(context, Expected::Version(version), &ready).await?;
-        Ok(ready.spec)
+        Ok(version)
     }
 
     /// One collection.
@@ -270,6 +280,9 @@ impl Collections {
                 return Err(not_found(name));
             };
             if record.state != State::Ready {
+                if self.claims.has(context.tenant(), name) {
+                    return Err(not_found(name));
+                }
                 self.clear_away(context, version, &record).await?;
                 return if record.state == State::Deleting { Ok(()) } else { Err(not_found(name)) };
             }
@@ -341,8 +354,8 @@ impl Collections {
                         reason: COLLECTION_MISMATCH,
                         message: format!(
                             "collection \"{name}\" is recorded with {}, but the store holds it with {}; delete it and make it again",
-                            described(wanted),
-                            described(found)
+                            described(&wanted),
+                            described(&found)
                         ),
                     });
                 }
@@ -412,7 +425,7 @@ impl Collections {
     }
 
     /// The store first: once the record is gone the name may be used again.
-    async fn drop_and_forget(&self, context: &RequestContext, version: u64, record: &CollectionRecord) -> Result<()> {
+    pub(crate) async fn drop_and_forget(&self, context: &RequestContext, version: u64, record: &CollectionRecord) -> Result<()> {
         for room in record.all_names() {
             self.foundation.drop_room(context, &room).await?;
         }
@@ -427,7 +440,7 @@ impl Collections {
         }
     }
 
-    fn records(&self) -> &CollectionRecords {
+    pub(crate) fn records(&self) -> &CollectionRecords {
         &self.foundation.records
     }
 }
@@ -438,7 +451,8 @@ impl fmt::Debug for Collections {
     }
 }
 
-fn check_texts(description: Option<&str>, labels: Option<&BTreeMap<String, String>>) -> Result<()> {
+/// Are description and labels within their bounds?
+pub(crate) fn check_texts(description: Option<&str>, labels: Option<&BTreeMap<String, String>>) -> Result<()> {
     let mut violations = Vec::new();
     let mut fault = |field: &str, description: String| {
         violations.push(FieldViolation { field: field.to_owned(), description });

@@ -42,7 +42,7 @@ impl Foundation {
         name: &CollectionName,
         params: VectorParams,
     ) -> Result<()> {
-        match self.store.create(context, name, params).await {
+        match self.store.create(context, name, params.clone()).await {
             Err(Error::AlreadyExists { .. }) => {
                 warn!(collection = %name, "the store held a collection that the catalogue did not know; it is dropped");
                 self.drop_room(context, name).await?;

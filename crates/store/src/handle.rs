@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use toller_core::error::{Error, Result};
-use toller_core::vector_store::{MmrParams, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents};
+use toller_core::vector_store::{MmrParams, RecordSink, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents};
 use toller_core::{
     CollectionName, CollectionSpec, DocumentId, EmbeddingRole, Embeddings, Filter, KeywordSearch, Query, Record,
     RequestContext, ScoredDocument, Vector, VectorName, VectorStore,
@@ -259,6 +259,14 @@ impl CollectionHandle {
         limit: usize,
     ) -> Result<ScrollPage> {
         self.store().scroll(context, self.name(), filter, from, limit).await
+    }
+
+    /// Hands every record to `sink`, all as of one moment; see [`VectorStore::snapshot`]. Returns how many there were.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn snapshot(&self, context: &RequestContext, sink: RecordSink) -> Result<u64> {
+        self.store().snapshot(context, self.name(), sink).await
     }
 }
 

@@ -22,6 +22,7 @@ pub mod new_document;
 pub mod operations;
 mod record;
 pub mod reembed;
+pub mod restore;
 mod targets;
 
 #[cfg(feature = "edge")]
@@ -32,3 +33,4 @@ pub use error::FileError;
 pub use handle::{AddOptions, Added, CollectionHandle, TextUsage};
 pub use new_document::NewDocument;
 pub use operations::Operations;
+pub use restore::{EncodedRetriever, Restore, RestoredNames, Restores};

@@ -206,6 +206,8 @@ mod tests {
             fingerprint: Fingerprint::client(3),
             created_at_ms: 7,
             keyword: None,
+            named: BTreeMap::new(),
+            quantization: None,
         };
         let mut value = serde_json::to_value(CollectionRecord::new(spec, State::Ready)).unwrap();
         assert!(value.as_object_mut().unwrap().remove("generations").is_some());

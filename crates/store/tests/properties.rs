@@ -326,7 +326,7 @@ proptest! {
         runtime().block_on(async {
             let store = MemoryStore::new();
             let params = VectorParams::new(5, metric);
-            store.vectors.create(&context(), &name(), params).await.unwrap();
+            store.vectors.create(&context(), &name(), params.clone()).await.unwrap();
             store.vectors.upsert(&context(), &name(), records.clone()).await.unwrap();
             store.documents.put(&context(), &name(), documents).await.unwrap();
             store.dump(&path).unwrap();

@@ -11,7 +11,7 @@ use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::language_model::{Completion, CompletionOptions};
 use toller_core::vector_store::{
-    MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
+    MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
 };
 use toller_core::{
     ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
@@ -312,6 +312,12 @@ impl VectorStore for TracedVectorStore {
         let operation = StoreOperation::Count;
         let call = self.inner.count(context, collection, filter);
         self.measure(operation, self.span(operation, collection), call, |_| None).await
+    }
+
+    async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: RecordSink) -> Result<u64> {
+        let operation = StoreOperation::Snapshot;
+        let call = self.inner.snapshot(context, collection, sink);
+        self.measure(operation, self.span(operation, collection), call, |count| usize::try_from(*count).ok()).await
     }
 
     async fn similarity(

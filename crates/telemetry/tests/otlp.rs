@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::keyword::keyword_not_indexed;
-use toller_core::vector_store::{MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     CollectionName, Document, DocumentId, Durability, EmbeddingRole, Embeddings, Error, Filter, Fingerprint,
     KeywordSearch, Metric, Principal, Record, RequestContext, ScoredDocument, Vector, VectorStore,
@@ -194,6 +194,10 @@ impl VectorStore for FixedStore {
     async fn count(&self, _: &RequestContext, _: &CollectionName, _: Option<&Filter>) -> Result<u64, Error> {
         Err(Error::Unavailable("fixed".to_owned()))
     }
+
+    async fn snapshot(&self, _: &RequestContext, _: &CollectionName, _: RecordSink) -> Result<u64, Error> {
+        Err(Error::Unavailable("fixed".to_owned()))
+    }
 }
 
 /// A call that arrives with a trace, and retrieves two documents by marginal relevance.
@@ -235,7 +239,7 @@ async fn retrieve() -> Vec<ScoredDocument> {
         let answer = embeddings.embed(&context(), EmbeddingRole::Query, texts).await?;
         let query = vector(&answer[0].vector);
         let params = MmrParams { k: 2, fetch_k: 20, lambda_mult: 0.5 };
-        store.max_marginal_relevance(&context(), &collection, &query, None, params, Scoring::default()).await
+        store.max_marginal_relevance(&context(), &collection, &query, None, None, params, Scoring::default()).await
     };
     let result = search.instrument(span.clone()).await;
     spans::record_result(&span, &result);

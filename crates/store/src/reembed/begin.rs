@@ -170,6 +170,6 @@ fn refuse(record: &CollectionRecord) -> Result<()> {
 }
 
 /// The process itself, on behalf of a tenant.
-fn context_of(tenant: Tenant) -> RequestContext {
+pub(crate) fn context_of(tenant: Tenant) -> RequestContext {
     RequestContext::new(Principal { name: "toller".into(), tenant, role: Role::Admin })
 }

@@ -18,7 +18,7 @@ mod compare;
 mod copy;
 mod task;
 
-pub(crate) use begin::{begin, resume};
+pub(crate) use begin::{begin, context_of, resume};
 
 /// Reason of the error when a collection is being embedded anew already.
 pub const REEMBED_RUNNING: &str = "REEMBED_RUNNING";

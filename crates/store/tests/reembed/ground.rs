@@ -134,7 +134,7 @@ pub fn with_parity(parity: i64) -> Filter {
 
 pub fn document(id: &str, text: &str) -> NewDocument {
     let metadata = Metadata::from([("parity".to_owned(), Value::Int(parity(text)))]);
-    NewDocument { id: Some(id.to_owned()), page_content: text.to_owned(), metadata, vector: None }
+    NewDocument { id: Some(id.to_owned()), page_content: text.to_owned(), metadata, ..NewDocument::default() }
 }
 
 /// A collection filled by a model, with so many documents.

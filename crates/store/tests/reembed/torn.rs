@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
-use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     CollectionName, DocumentId, Durability, Filter, KeywordSearch, OperationState, Record, RequestContext, VectorStore,
 };
@@ -107,6 +107,10 @@ impl VectorStore for Brittle {
         filter: Option<&Filter>,
     ) -> Result<u64> {
         self.inner.count(context, collection, filter).await
+    }
+
+    async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: RecordSink) -> Result<u64> {
+        self.inner.snapshot(context, collection, sink).await
     }
 }
 

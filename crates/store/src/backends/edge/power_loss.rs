@@ -61,7 +61,7 @@ fn docs() -> CollectionName {
 fn record(writer: usize, row: usize, write: usize) -> Record {
     let id = DocumentId::new(format!("{writer}-{row}")).unwrap();
     let document = Document { id, page_content: format!("write {write}"), metadata: Metadata::new() };
-    Record { document: Arc::new(document), vector: Vector::new(vec![1.0, write as f32], Metric::Dot).unwrap() }
+    Record::new(Arc::new(document), Vector::new(vec![1.0, write as f32], Metric::Dot).unwrap())
 }
 
 /// Write `write` of a writer: three documents, and every fourth one removes what there is.
@@ -95,7 +95,7 @@ async fn every_copy_has_what_was_acknowledged() {
 
     let config = EdgeConfig { durability: Durability::Fsync, ..EdgeConfig::default() };
     let store = open(folder.clone(), config).await;
-    let params = VectorParams { dimension: 2, metric: Metric::Dot, keyword: Some(KeywordParams::default()) };
+    let params = VectorParams { keyword: Some(KeywordParams::default()), ..VectorParams::new(2, Metric::Dot) };
     store.vectors.create(&context(), &docs(), params).await.unwrap();
     let look = {
         let (root, folder) = (root.clone(), folder.clone());

@@ -103,6 +103,7 @@ pub(super) enum Kind {
     Collection,
     Retriever,
     Operation,
+    Restore,
 }
 
 impl From<RecordKind> for Kind {
@@ -111,6 +112,7 @@ impl From<RecordKind> for Kind {
             RecordKind::Collection => Self::Collection,
             RecordKind::Retriever => Self::Retriever,
             RecordKind::Operation => Self::Operation,
+            RecordKind::Restore => Self::Restore,
         }
     }
 }
@@ -121,6 +123,7 @@ impl From<Kind> for RecordKind {
             Kind::Collection => Self::Collection,
             Kind::Retriever => Self::Retriever,
             Kind::Operation => Self::Operation,
+            Kind::Restore => Self::Restore,
         }
     }
 }
