@@ -122,8 +122,15 @@ pub fn latencies(
     for number in 0..QUERIES {
         let vector = query(number);
         let started = Instant::now();
-        let found =
-            store.max_marginal_relevance(&place.context, &place.collection, &vector, None, None, params, Scoring::default());
+        let found = store.max_marginal_relevance(
+            &place.context,
+            &place.collection,
+            &vector,
+            None,
+            None,
+            params,
+            Scoring::default(),
+        );
         assert_eq!(runtime.block_on(found)?.len(), K);
         whole.push(started.elapsed());
 

@@ -327,6 +327,8 @@ async fn help_of_the_server_has_every_setting() {
         "documents",
         "operations",
         "retrievers",
+        "backup",
+        "restore",
         "model",
         "health",
         "key",

@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::error::Outcome;
 use crate::{
-    backup, collections, documents, health, ingest, key, model, operations, query, rerank, restore, retrievers, serve, spans,
+    backup, collections, documents, health, ingest, key, model, operations, query, rerank, restore, retrievers, serve,
+    spans,
 };
 
 /// Toller, a retrieval service: embeds texts, keeps documents, and answers queries over gRPC.

@@ -19,7 +19,9 @@ use crate::door::{self, bounded};
 use crate::error::GatewayError;
 use crate::limits::Limits;
 use crate::model;
-use crate::services::{BackupsService, CollectionsService, DocumentsService, OperationsService, RetrievalService, RetrieversService};
+use crate::services::{
+    BackupsService, CollectionsService, DocumentsService, OperationsService, RetrievalService, RetrieversService,
+};
 
 /// A method that waits in the queue of the models for documents, besides those of the Embedder service.
 const BULK_METHODS: [&str; 1] = ["toller.v1.Documents/Add"];

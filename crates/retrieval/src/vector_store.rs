@@ -123,7 +123,9 @@ impl VectorStoreRetriever {
             Choice::Mmr(params) => {
                 run.context.check("before the search")?;
                 let (using, filter) = (self.vector_name.as_ref(), self.filter.as_ref());
-                self.collection.max_marginal_relevance(&run.context, &vector, using, filter, params, self.scoring).await?
+                self.collection
+                    .max_marginal_relevance(&run.context, &vector, using, filter, params, self.scoring)
+                    .await?
             }
         };
         if !self.with_vectors {

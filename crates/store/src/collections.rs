@@ -425,7 +425,12 @@ impl Collections {
     }
 
     /// The store first: once the record is gone the name may be used again.
-    pub(crate) async fn drop_and_forget(&self, context: &RequestContext, version: u64, record: &CollectionRecord) -> Result<()> {
+    pub(crate) async fn drop_and_forget(
+        &self,
+        context: &RequestContext,
+        version: u64,
+        record: &CollectionRecord,
+    ) -> Result<()> {
         for room in record.all_names() {
             self.foundation.drop_room(context, &room).await?;
         }

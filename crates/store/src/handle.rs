@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use toller_core::error::{Error, Result};
-use toller_core::vector_store::{MmrParams, RecordSink, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents};
+use toller_core::vector_store::{
+    MmrParams, RecordSink, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents,
+};
 use toller_core::{
     CollectionName, CollectionSpec, DocumentId, EmbeddingRole, Embeddings, Filter, KeywordSearch, Query, Record,
     RequestContext, ScoredDocument, Vector, VectorName, VectorStore,

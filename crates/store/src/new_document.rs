@@ -85,7 +85,11 @@ pub(crate) fn check_documents(
         }
         if let (Some(id), Some(vector)) = (id, vector) {
             first_index.entry(id.clone()).or_insert(index);
-            checked.push(CheckedDocument { document: Arc::new(Document { id, page_content, metadata }), vector, named });
+            checked.push(CheckedDocument {
+                document: Arc::new(Document { id, page_content, metadata }),
+                vector,
+                named,
+            });
         }
     }
     Error::from_violations(violations)?;

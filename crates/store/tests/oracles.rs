@@ -114,7 +114,8 @@ async fn the_memory_store_finds_what_langchains_finds() {
 
         let params = MmrParams { k: case.k, fetch_k: case.fetch_k, lambda_mult: case.lambda_mult };
         let scoring = Scoring::default();
-        let chosen = store.max_marginal_relevance(&context, &name, &query, None, filter.as_ref(), params, scoring).await;
+        let chosen =
+            store.max_marginal_relevance(&context, &name, &query, None, filter.as_ref(), params, scoring).await;
         let chosen = chosen.unwrap();
         let chosen: Vec<&str> = chosen.iter().map(|hit| hit.document.id.as_str()).collect();
         // A pool below k gives LangChain fewer than k hits; ours takes at least k candidates.

@@ -10,7 +10,8 @@ use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::error::{Error, ResourceKind, Result};
 use toller_core::{
     Catalog, CollectionName, CollectionSpec, Document, DocumentId, DocumentStore, Fingerprint, KeywordParams, Metadata,
-    Metric, Models, Principal, Record, RequestContext, Role, Tenant, Value, Vector, VectorName, VectorSpace, VectorStore,
+    Metric, Models, Principal, Record, RequestContext, Role, Tenant, Value, Vector, VectorName, VectorSpace,
+    VectorStore,
 };
 use toller_store::{
     CollectionOptions, Collections, EncodedRetriever, MemoryStore, NewCollection, Restore, RestoredNames, Restores,

@@ -30,12 +30,14 @@ pub fn collection_from_message(message: v1::Collection) -> Result<CollectionSpec
         v1::Metric::Unspecified if message.metric == 0 => Err(missing("metric")),
         _ => metric_from_message(message.metric),
     };
-    let fingerprint = message.fingerprint.ok_or_else(|| missing("fingerprint")).and_then(|fingerprint| {
-        fingerprint_from_message(fingerprint).map_err(|fault| fault.within("fingerprint"))
-    });
-    let created_at = message.created_at.ok_or_else(|| missing("created_at")).and_then(|moment| {
-        super::millis_from_timestamp(moment).map_err(|fault| fault.within("created_at"))
-    });
+    let fingerprint = message
+        .fingerprint
+        .ok_or_else(|| missing("fingerprint"))
+        .and_then(|fingerprint| fingerprint_from_message(fingerprint).map_err(|fault| fault.within("fingerprint")));
+    let created_at = message
+        .created_at
+        .ok_or_else(|| missing("created_at"))
+        .and_then(|moment| super::millis_from_timestamp(moment).map_err(|fault| fault.within("created_at")));
     let keyword = match message.keyword {
         None => Ok(None),
         index => keyword_from_message(index).map_err(|fault| fault.within("keyword")),
@@ -153,7 +155,9 @@ mod tests {
             ..good
         };
         let said = collection_from_message(bad).unwrap_err().to_string();
-        for field in ["name: ", "metric: ", "fingerprint: ", "created_at.nanos: ", "keyword.language: ", "quantization.kind: "] {
+        for field in
+            ["name: ", "metric: ", "fingerprint: ", "created_at.nanos: ", "keyword.language: ", "quantization.kind: "]
+        {
             assert!(said.contains(field), "{field} is not in {said}");
         }
     }

@@ -41,7 +41,10 @@ mod tests {
 
     fn items(documents: usize) -> Vec<v1::BackupItem> {
         let document = |number: usize| {
-            Item::Document(v1::Document { page_content: format!("text {number} {}", number * 7919), ..Default::default() })
+            Item::Document(v1::Document {
+                page_content: format!("text {number} {}", number * 7919),
+                ..Default::default()
+            })
         };
         let counts = v1::BackupCounts { collections: 1, documents: documents as u64, ..Default::default() };
         let mut items = vec![Item::Header(v1::BackupHeader { format: 1, ..Default::default() })];
@@ -143,7 +146,8 @@ mod tests {
         let all = items(3);
         write(&path, &all[..all.len() - 1]);
         assert!(said(&path).contains("has no end"), "{}", said(&path));
-        let without_one: Vec<_> = all.iter().enumerate().filter(|(at, _)| *at != 2).map(|(_, item)| item.clone()).collect();
+        let without_one: Vec<_> =
+            all.iter().enumerate().filter(|(at, _)| *at != 2).map(|(_, item)| item.clone()).collect();
         fs::remove_file(&path).unwrap();
         write(&path, &without_one);
         assert!(said(&path).contains("counts do not agree"), "{}", said(&path));

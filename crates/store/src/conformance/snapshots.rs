@@ -40,8 +40,11 @@ pub async fn a_snapshot_holds_every_record_with_all_vectors(store: Arc<dyn Vecto
     // More than any store hands out at once.
     let mut written: Vec<Record> = (0..1500_u32)
         .map(|number| {
-            let mut record =
-                record(&format!("{number:04}"), &[number as f32, 0.5, -1.0], metadata([("n", Value::Int(number.into()))]));
+            let mut record = record(
+                &format!("{number:04}"),
+                &[number as f32, 0.5, -1.0],
+                metadata([("n", Value::Int(number.into()))]),
+            );
             if number % 3 == 0 {
                 record.named.insert(title.clone(), vector_of(&[1.0, number as f32]));
             }
@@ -86,9 +89,8 @@ pub async fn writes_during_a_snapshot_are_in_it_whole_or_not_at_all(store: Arc<d
             let mut round = 0_usize;
             while !stop.load(Ordering::Relaxed) {
                 round += 1;
-                let row = |row: usize| {
-                    record(&format!("row {row}"), &[1.0], metadata([("round", Value::Int(round as i64))]))
-                };
+                let row =
+                    |row: usize| record(&format!("row {row}"), &[1.0], metadata([("round", Value::Int(round as i64))]));
                 let mut records: Vec<Record> = (0..ROWS).map(row).collect();
                 records.push(record(&format!("round {round}"), &[1.0], Metadata::new()));
                 store.upsert(&context, &docs, records).await.unwrap();
@@ -109,7 +111,11 @@ pub async fn writes_during_a_snapshot_are_in_it_whole_or_not_at_all(store: Arc<d
         let of_rows: BTreeSet<String> = of_rows.map(|value| format!("{value:?}")).collect();
         assert_eq!(of_rows.len(), 1, "rows of one write are of one round: {of_rows:?}");
         let rounds = kept.iter().filter(|record| !record.document.metadata.contains_key("round")).count();
-        assert_eq!(of_rows.first().unwrap(), &format!("{:?}", Value::Int(rounds as i64)), "every round before is in it");
+        assert_eq!(
+            of_rows.first().unwrap(),
+            &format!("{:?}", Value::Int(rounds as i64)),
+            "every round before is in it"
+        );
         assert!(rounds >= acknowledged, "what was acknowledged before is in it");
     }
     stop.store(true, Ordering::Relaxed);
@@ -165,9 +171,8 @@ pub async fn a_snapshot_of_documents_is_of_one_moment(store: Arc<dyn DocumentSto
         let (store, ours, docs) = (Arc::clone(&store), ours.clone(), docs.clone());
         tokio::spawn(async move {
             for round in 0..PUTS {
-                let documents = (0..700).map(|number| {
-                    document(&format!("{number:03}"), metadata([("round", Value::Int(round as i64))]))
-                });
+                let documents = (0..700)
+                    .map(|number| document(&format!("{number:03}"), metadata([("round", Value::Int(round as i64))])));
                 store.put(&ours, &docs, documents.collect()).await.unwrap();
             }
         })

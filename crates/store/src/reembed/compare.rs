@@ -108,8 +108,7 @@ mod tests {
 
     fn page(documents: &[(&str, &str)], next: Option<&str>) -> ScrollPage {
         let record = |(name, text): &(&str, &str)| {
-            let document =
-                Document { id: id(name), page_content: (*text).to_owned(), metadata: Metadata::default() };
+            let document = Document { id: id(name), page_content: (*text).to_owned(), metadata: Metadata::default() };
             Record::new(Arc::new(document), Vector::new(vec![1.0], Metric::Dot).unwrap())
         };
         ScrollPage { records: documents.iter().map(record).collect(), next: next.map(id) }

@@ -120,7 +120,8 @@ impl Restore {
         for Hidden { name, written, .. } in &self.hidden {
             let count = self.restores.collections.store().count(context, name, None).await?;
             if count != *written {
-                let description = format!("has {written} documents for collection \"{name}\", of {count} different ids");
+                let description =
+                    format!("has {written} documents for collection \"{name}\", of {count} different ids");
                 return Err(Error::invalid("document", description));
             }
         }
@@ -162,7 +163,9 @@ pub(super) async fn finish(collections: &Collections, journal: Journal) -> Resul
         match journal.catalog().swap(context, RecordKind::Retriever, name, Expected::Absent, value).await {
             Ok(_) => {}
             // From an earlier attempt, or from somebody who was faster.
-            Err(Error::Aborted(_)) => warn!(retriever = name, "a stored retriever was there already and stays as it is"),
+            Err(Error::Aborted(_)) => {
+                warn!(retriever = name, "a stored retriever was there already and stays as it is")
+            }
             Err(fault) => return Err(fault),
         }
     }
@@ -170,11 +173,7 @@ pub(super) async fn finish(collections: &Collections, journal: Journal) -> Resul
 }
 
 /// Takes away what a restore has brought.
-pub(super) async fn undo(
-    collections: &Collections,
-    documents: &dyn DocumentStore,
-    journal: Journal,
-) -> Result<()> {
+pub(super) async fn undo(collections: &Collections, documents: &dyn DocumentStore, journal: Journal) -> Result<()> {
     let context = journal.context();
     for name in &journal.record.collections {
         collections.discard_hidden(context, name).await?;

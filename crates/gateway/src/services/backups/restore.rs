@@ -191,7 +191,8 @@ impl Begun {
                 self.write_waiting().await?;
                 let counts = end.counts.unwrap_or_default();
                 if counts != self.counts {
-                    let description = format!("say {counts:?}, and what came is {:?}: the backup is damaged", self.counts);
+                    let description =
+                        format!("say {counts:?}, and what came is {:?}: the backup is damaged", self.counts);
                     return Err(Error::invalid("end.counts", description));
                 }
                 return Ok(Some(counts));

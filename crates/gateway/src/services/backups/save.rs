@@ -10,9 +10,7 @@ use tokio::sync::mpsc;
 use toller_api::convert::{self, Encoding};
 use toller_api::v1;
 use toller_api::v1::backup_item::Item;
-use toller_core::{
-    CollectionName, CollectionSpec, Document, DocumentStore, Error, Record, RequestContext, Result,
-};
+use toller_core::{CollectionName, CollectionSpec, Document, DocumentStore, Error, Record, RequestContext, Result};
 use toller_retrieval::StoredRetrievers;
 use toller_serving::status::status;
 use toller_store::Collections;
@@ -93,12 +91,8 @@ impl Saving {
     }
 
     async fn send_all(&self, plan: Plan) -> Result<()> {
-        let mut outgoing = Outgoing {
-            messages: &self.messages,
-            items: Vec::new(),
-            bytes: 0,
-            counts: v1::BackupCounts::default(),
-        };
+        let mut outgoing =
+            Outgoing { messages: &self.messages, items: Vec::new(), bytes: 0, counts: v1::BackupCounts::default() };
         outgoing.push(Item::Header(header(&plan))).await?;
         // Who has gone before anything is read costs nothing.
         outgoing.flush().await?;

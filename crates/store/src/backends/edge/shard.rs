@@ -212,8 +212,7 @@ impl Shard {
         let check = |()| context.check("while records were read");
         let everything = engine::WithPayloadInterface::Bool(true);
         self.for_each_page(None, everything, with_dense(&self.params), check, |points| {
-            let record =
-                |point: engine::Record| record_of(document_of(point.payload)?, point.vector, &self.params);
+            let record = |point: engine::Record| record_of(document_of(point.payload)?, point.vector, &self.params);
             let records = points.into_iter().map(record).collect::<Result<Vec<_>>>()?;
             count += records.len() as u64;
             sink(records)
