@@ -556,13 +556,14 @@ impl Noise {
 
 #[tokio::test]
 async fn noise_in_the_place_of_messages_is_answered_with_an_error() {
-    const METHODS: [&str; 6] = [
+    const METHODS: [&str; 7] = [
         "toller.v1.Documents/Add",
         "toller.v1.Documents/Delete",
         "toller.v1.Retrieval/Search",
         "toller.v1.Retrievers/Put",
         "toller.v1.Collections/Create",
         "toller.v1.Embedder/EmbedDocuments",
+        "toller.v1.Backups/Restore",
     ];
     const ROUNDS: usize = 200;
 

@@ -319,9 +319,21 @@ async fn help_of_the_server_has_every_setting() {
         assert!(help.contains(&format!("--{}", setting.flag())), "{} has no flag", setting.key);
         assert!(help.contains(&setting.env()), "{} has no variable", setting.key);
     }
-    for command in
-        ["serve", "ingest", "query", "collections", "documents", "retrievers", "model", "health", "key", "spans"]
-    {
+    for command in [
+        "serve",
+        "ingest",
+        "query",
+        "collections",
+        "documents",
+        "operations",
+        "retrievers",
+        "backup",
+        "restore",
+        "model",
+        "health",
+        "key",
+        "spans",
+    ] {
         assert!(run(toller().arg("--help")).await.expect(0).stdout.contains(command));
         run(toller().args([command, "--help"])).await.expect(0);
     }

@@ -1,6 +1,7 @@
 //! End to end: every test starts its own `toller` processes on free ports and folders, and speaks to them as any caller would.
 
 mod auth;
+mod backup;
 mod bad_input;
 mod cli;
 mod collections;
@@ -16,6 +17,7 @@ mod keyword;
 mod lifecycle;
 mod named_vectors;
 mod protocol;
+mod reembed;
 mod remote_embedder;
 mod retrieval;
 mod retrievers;

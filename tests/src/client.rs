@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use toller_api::v1;
+use toller_api::v1::backups_client::BackupsClient;
 use toller_api::v1::collections_client::CollectionsClient;
 use toller_api::v1::document_stores_client::DocumentStoresClient;
 use toller_api::v1::documents_client::DocumentsClient;
 use toller_api::v1::embedder_client::EmbedderClient;
+use toller_api::v1::operations_client::OperationsClient;
 use toller_api::v1::retrieval_client::RetrievalClient;
 use toller_api::v1::retrievers_client::RetrieversClient;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -60,6 +62,11 @@ impl Client {
         Self { service: InterceptedService::new(channel, Caller { authorization }) }
     }
 
+    /// `toller.v1.Backups`.
+    pub fn backups(&self) -> BackupsClient<Service> {
+        BackupsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
     /// `toller.v1.Collections`.
     pub fn collections(&self) -> CollectionsClient<Service> {
         CollectionsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
@@ -78,6 +85,11 @@ impl Client {
     /// `toller.v1.Embedder`.
     pub fn embedder(&self) -> EmbedderClient<Service> {
         EmbedderClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// `toller.v1.Operations`.
+    pub fn operations(&self) -> OperationsClient<Service> {
+        OperationsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// `toller.v1.Retrieval`.

@@ -93,7 +93,6 @@ fn every_kind() -> Vec<Kind> {
             decay_rate: Some(0.0),
             timestamp_field: None,
             k: None,
-            access_log: None,
             other_score_keys: vec!["s".to_owned()],
             access_log: Some("seen".to_owned()),
         })),

@@ -5,10 +5,12 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use toller_api::v1::backups_client::BackupsClient;
 use toller_api::v1::collections_client::CollectionsClient;
 use toller_api::v1::document_stores_client::DocumentStoresClient;
 use toller_api::v1::documents_client::DocumentsClient;
 use toller_api::v1::embedder_client::EmbedderClient;
+use toller_api::v1::operations_client::OperationsClient;
 use toller_api::v1::retrieval_client::RetrievalClient;
 use toller_api::v1::retrievers_client::RetrieversClient;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -23,6 +25,9 @@ use crate::error::Error;
 /// Longest wait for the connection itself; an address where nobody answers at all is found out this soon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Longest wait for one call, where the command line does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Largest answer in bytes. The client trusts its server; this only bounds memory against a broken one.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
@@ -36,9 +41,9 @@ pub(crate) struct ServerArgs {
     /// API key, where the server wants one
     #[arg(long, value_name = "KEY", env = "TOLLER_API_KEY", hide_env_values = true)]
     api_key: Option<ApiKey>,
-    /// Longest wait for one call, in seconds; also sent to the server as the deadline
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
-    timeout: Duration,
+    /// Longest wait for one call, in seconds; also sent to the server as the deadline [default: 30; backup and restore: none]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    timeout: Option<Duration>,
 }
 
 /// A secret that debug output does not show.
@@ -72,12 +77,24 @@ impl ServerArgs {
     /// # Errors
     /// `Usage` for an address or key that cannot be one, `Connect` when nobody answers.
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
+        self.connect_with(Some(self.timeout.unwrap_or(DEFAULT_TIMEOUT))).await
+    }
+
+    /// Connects for calls that take as long as they take, unless the command line says how long.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) async fn connect_unhurried(&self) -> Result<Connection, Error> {
+        self.connect_with(self.timeout).await
+    }
+
+    async fn connect_with(&self, timeout: Option<Duration>) -> Result<Connection, Error> {
         let server = with_scheme(&self.server)?;
         let endpoint = Endpoint::from_shared(server.clone())
             .and_then(|endpoint| endpoint.user_agent(concat!("toller/", env!("CARGO_PKG_VERSION"))))
             .map_err(|fault| Error::Usage(format!("--server {server:?} is no URL: {}", innermost(&fault))))?
-            .connect_timeout(self.timeout.min(CONNECT_TIMEOUT));
-        let caller = Caller { authorization: self.authorization()?, timeout: self.timeout };
+            .connect_timeout(timeout.map_or(CONNECT_TIMEOUT, |timeout| timeout.min(CONNECT_TIMEOUT)));
+        let caller = Caller { authorization: self.authorization()?, timeout };
         match endpoint.connect().await {
             Ok(channel) => Ok(Connection { service: InterceptedService::new(channel, caller) }),
             Err(fault) => Err(Error::Connect { server, fault: innermost(&fault) }),
@@ -121,12 +138,15 @@ fn innermost(fault: &tonic::transport::Error) -> String {
 #[derive(Clone)]
 pub(crate) struct Caller {
     authorization: Option<MetadataValue<Ascii>>,
-    timeout: Duration,
+    /// None for no deadline.
+    timeout: Option<Duration>,
 }
 
 impl Interceptor for Caller {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.set_timeout(self.timeout);
+        if let Some(timeout) = self.timeout {
+            request.set_timeout(timeout);
+        }
         if let Some(authorization) = &self.authorization {
             request.metadata_mut().insert("authorization", authorization.clone());
         }
@@ -144,6 +164,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Client of `toller.v1.Backups`.
+    pub(crate) fn backups(&self) -> BackupsClient<Service> {
+        BackupsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
     /// Client of `toller.v1.Collections`.
     pub(crate) fn collections(&self) -> CollectionsClient<Service> {
         CollectionsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
@@ -162,6 +187,11 @@ impl Connection {
     /// Client of `toller.v1.Embedder`.
     pub(crate) fn embedder(&self) -> EmbedderClient<Service> {
         EmbedderClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Client of `toller.v1.Operations`.
+    pub(crate) fn operations(&self) -> OperationsClient<Service> {
+        OperationsClient::new(self.service.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// Client of `toller.v1.Retrieval`.
@@ -213,7 +243,7 @@ mod tests {
     }
 
     fn arguments(server: &str) -> ServerArgs {
-        ServerArgs { server: server.to_owned(), api_key: Some("s3cret".into()), timeout: Duration::from_secs(2) }
+        ServerArgs { server: server.to_owned(), api_key: Some("s3cret".into()), timeout: Some(Duration::from_secs(2)) }
     }
 
     #[test]
@@ -234,5 +264,7 @@ mod tests {
         assert_eq!(request.metadata().get("authorization").unwrap(), "Bearer s3cret");
         assert_eq!(request.metadata().get("grpc-timeout").unwrap(), "2000000u");
         assert!(!format!("{arguments:?}").contains("s3cret"));
+        let mut unhurried = Caller { timeout: None, ..caller };
+        assert!(unhurried.call(Request::new(())).unwrap().metadata().get("grpc-timeout").is_none());
     }
 }

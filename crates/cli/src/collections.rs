@@ -1,4 +1,4 @@
-//! `toller collections`: make, show, fill and delete collections.
+//! `toller collections`: make, show, fill, re-embed and delete collections.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,12 +14,13 @@ use crate::client::{ServerArgs, block_on};
 use crate::confirm::confirm;
 use crate::error::{Error, Outcome};
 use crate::langchain_import::Import;
-use crate::names::{Durability, Language, Metric, QuantizationKind, or_dash};
+use crate::names::{Durability, Language, Metric, OperationState, QuantizationKind, or_dash};
 use crate::output::Output;
 use crate::terminal::say;
+use crate::waiting::{line, wait_until_ended};
 use crate::{json, table};
 
-/// Make, show, fill and delete collections
+/// Make, show, fill, re-embed and delete collections
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,6 +30,7 @@ Examples:
   toller collections create handbuch --keyword-language german
   toller collections create articles --vector title:384 --vector image:512:dot --quantization int8
   toller collections import notes langchain-dump.json
+  toller collections reembed docs --model large --wait
   toller collections delete docs --yes")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -65,6 +67,26 @@ enum Command {
         #[arg(long, short)]
         yes: bool,
         /// Print the result as a JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Embed a collection anew from its stored texts, with another model, while it is read and written
+    #[command(after_help = "\
+It runs on the server, also when this command ends and when the server is started again: see `toller operations`. Until it has
+succeeded the collection has its old vectors, whose model must stay loaded for its searches and writes by text. The old vectors
+stay until the next time, and take as much room as they did.")]
+    Reembed {
+        /// Its name
+        name: String,
+        /// A model of the server, when it is not the default one
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// Wait until it has ended; exit code 1 when it did not succeed
+        #[arg(long)]
+        wait: bool,
+        /// Print the operation as a JSON object
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -181,6 +203,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             Command::Create(create_args) => create(*create_args).await,
             Command::Get { name, json, server } => get(name, json, &server).await,
             Command::Delete { name, yes, json, server } => delete(name, yes, json, &server).await,
+            Command::Reembed { name, model, wait, json, server } => reembed(name, model, wait, json, &server).await,
             Command::Import { name, file, metric, json, server } => {
                 let imported = Import { collection: name, file, metric }.run(&server.connect().await?).await?;
                 if json {
@@ -274,6 +297,37 @@ fn create_request(args: Create) -> Result<v1::CollectionsCreateRequest, Error> {
             .quantization
             .map(|kind| v1::Quantization { kind: kind.into(), oversampling: args.oversampling }),
     })
+}
+
+async fn reembed(name: String, model: Option<String>, wait: bool, json: bool, server: &ServerArgs) -> Outcome {
+    let connection = server.connect().await?;
+    let request = v1::CollectionsReembedRequest { name, model };
+    let started = connection.collections().reembed(request).await?.into_inner().operation.unwrap_or_default();
+    let operation = if wait {
+        if !json {
+            say(format_args!("started operation {}", started.id));
+        }
+        wait_until_ended(&connection, started.id).await?
+    } else {
+        started
+    };
+    let state = OperationState::from_message(operation.state);
+    if json {
+        let mut output = Output::new();
+        output.json(&json::Operation::from(operation))?;
+        output.flush()?;
+    } else if state == Some(OperationState::Running) {
+        say(format_args!(
+            "started operation {id}; `toller operations wait {id}` says when it has ended",
+            id = operation.id
+        ));
+    } else if operation.total == Some(0) {
+        say(format_args!("nothing to do: \"{}\" has the vectors of that model, or no documents", operation.subject));
+    } else {
+        say(line(&operation));
+    }
+    let is_well = matches!(state, Some(OperationState::Running | OperationState::Succeeded));
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn get(name: String, json: bool, server: &ServerArgs) -> Outcome {

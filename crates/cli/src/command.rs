@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::error::Outcome;
 use crate::{
-    collections, document_stores, documents, health, ingest, key, model, query, rerank, retrievers, serve, spans,
+    backup, collections, document_stores, documents, health, ingest, key, model, operations, query, rerank, restore,
+    retrievers, serve, spans,
 };
 
 /// Toller, a retrieval service: embeds texts, keeps documents, and answers queries over gRPC.
@@ -39,7 +40,10 @@ enum Command {
     Collections(collections::Args),
     Documents(documents::Args),
     DocumentStores(document_stores::Args),
+    Operations(operations::Args),
     Retrievers(retrievers::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Model(model::Args),
     Health(health::Args),
     Key(key::Args),
@@ -57,7 +61,10 @@ impl Toller {
             Command::Collections(args) => collections::run(args),
             Command::Documents(args) => documents::run(args),
             Command::DocumentStores(args) => document_stores::run(args),
+            Command::Operations(args) => operations::run(args),
             Command::Retrievers(args) => retrievers::run(args),
+            Command::Backup(args) => backup::run(args),
+            Command::Restore(args) => restore::run(args),
             Command::Model(args) => model::run(args),
             Command::Health(args) => health::run(args),
             Command::Key(args) => key::run(args),

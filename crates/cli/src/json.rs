@@ -7,7 +7,7 @@ use toller_api::convert::{value_from_message, vector_from_message};
 use toller_api::v1;
 use toller_core::Value;
 
-use crate::names::{Durability, Language, Metric, Pooling, QuantizationKind};
+use crate::names::{Durability, Language, Metric, OperationState, Pooling, QuantizationKind};
 
 /// A document.
 #[derive(Debug, Serialize)]
@@ -222,6 +222,38 @@ struct Quantization {
 impl From<v1::Quantization> for Quantization {
     fn from(message: v1::Quantization) -> Self {
         Self { kind: QuantizationKind::from_message(message.kind), oversampling: message.oversampling }
+    }
+}
+
+/// What runs longer than a call.
+#[derive(Debug, Serialize)]
+pub(crate) struct Operation {
+    id: String,
+    kind: String,
+    subject: String,
+    state: Option<OperationState>,
+    done: u64,
+    total: Option<u64>,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    error_code: i32,
+    error_message: String,
+}
+
+impl From<v1::Operation> for Operation {
+    fn from(message: v1::Operation) -> Self {
+        Self {
+            id: message.id,
+            kind: message.kind,
+            subject: message.subject,
+            state: OperationState::from_message(message.state),
+            done: message.done,
+            total: message.total,
+            started_at: message.started_at.map(|moment| moment.to_string()),
+            ended_at: message.ended_at.map(|moment| moment.to_string()),
+            error_code: message.error_code,
+            error_message: message.error_message,
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! One file for each command. Standard output carries data, standard error carries talk. Both programs are a few lines over this
 //! library, since they share how a server is configured, started and stopped.
 
+mod backup;
+mod backup_file;
 mod client;
 mod collections;
 mod command;
@@ -20,9 +22,11 @@ mod key;
 mod langchain_import;
 mod model;
 mod names;
+mod operations;
 mod output;
 mod query;
 mod rerank;
+mod restore;
 mod retriever_file;
 mod retrievers;
 mod serve;
@@ -33,6 +37,7 @@ mod spans;
 mod status;
 mod table;
 mod terminal;
+mod waiting;
 
 use std::process::ExitCode;
 

@@ -167,6 +167,20 @@ spelled! {
 }
 
 spelled! {
+    /// How far an operation is.
+    OperationState {
+        /// It runs
+        Running,
+        /// It did what it was to do
+        Succeeded,
+        /// It ended with a fault
+        Failed,
+        /// It was stopped
+        Cancelled,
+    }
+}
+
+spelled! {
     /// The language of texts.
     Language {
         /// No stop words and no stems

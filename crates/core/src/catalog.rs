@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::context::RequestContext;
+use crate::context::{RequestContext, Tenant};
 use crate::error::Result;
 
 /// A kind of catalogue record; part of its key.
@@ -12,6 +12,10 @@ pub enum RecordKind {
     Collection,
     /// A stored retriever, encoded by its service.
     Retriever,
+    /// A [`crate::Operation`] as JSON, with what its process needs to go on with it.
+    Operation,
+    /// A restore that is under way, as JSON, with what its process needs to end it.
+    Restore,
 }
 
 impl RecordKind {
@@ -20,6 +24,8 @@ impl RecordKind {
         match self {
             Self::Collection => "collection",
             Self::Retriever => "retriever",
+            Self::Operation => "operation",
+            Self::Restore => "restore",
         }
     }
 }
@@ -71,4 +77,8 @@ pub trait Catalog: Send + Sync {
     /// # Errors
     /// `Aborted` when the version is another one or the record is gone.
     async fn remove(&self, context: &RequestContext, kind: RecordKind, name: &str, version: u64) -> Result<()>;
+
+    /// Every tenant that has records of a kind, in order. For a process that goes on with what its predecessor left, never
+    /// for a request: it is the one call without a tenant.
+    async fn tenants(&self, kind: RecordKind) -> Result<Vec<Tenant>>;
 }

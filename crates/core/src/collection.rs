@@ -4,18 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::collection_name::CollectionName;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::keyword::KeywordParams;
 use crate::metric::Metric;
-use crate::name::name_type;
 use crate::quantization::Quantization;
 use crate::vector_space::{VectorName, VectorSpace, no_such_space};
-
-name_type! {
-    /// The name of a collection, unique within a tenant. Cheap to clone.
-    CollectionName
-}
 
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,9 @@ use crate::context::RequestContext;
 use crate::document::{Document, DocumentId};
 use crate::error::Result;
 
+/// Takes the documents of a [`DocumentStore::snapshot`], some at a time, on a thread where it may block.
+pub type DocumentSink = Box<dyn FnMut(Vec<Document>) -> Result<()> + Send>;
+
 /// Keeps documents by id. The tenant of the context is part of every key.
 #[async_trait]
 pub trait DocumentStore: Send + Sync {
@@ -54,4 +57,14 @@ pub trait DocumentStore: Send + Sync {
             removed += self.delete(context, collection, &ids).await?;
         }
     }
+
+    /// The tenant's collections that have documents here, by name. O(names · log documents) at most.
+    async fn names(&self, context: &RequestContext) -> Result<Vec<CollectionName>>;
+
+    /// Hands every document to `sink`, all as of one moment: a write meanwhile is in it whole or not at all. Reads and writes go
+    /// on. Returns how many there were; none where the collection has none.
+    ///
+    /// # Errors
+    /// What the sink returns, at once.
+    async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: DocumentSink) -> Result<u64>;
 }

@@ -39,6 +39,10 @@ pub enum ResourceKind {
     Retriever,
     /// An embedding model.
     Model,
+    /// Something that runs longer than a request.
+    Operation,
+    /// Documents without vectors, by the name of their collection.
+    DocumentStore,
 }
 
 impl fmt::Display for ResourceKind {
@@ -48,6 +52,8 @@ impl fmt::Display for ResourceKind {
             Self::Document => "document",
             Self::Retriever => "retriever",
             Self::Model => "model",
+            Self::Operation => "operation",
+            Self::DocumentStore => "document store",
         })
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod catalog;
 pub mod collection;
+pub mod collection_name;
 pub mod context;
 pub mod document;
 pub mod document_store;
@@ -20,6 +21,7 @@ pub mod metric;
 pub mod mmr;
 pub mod models;
 pub mod name;
+pub mod operation;
 pub mod quantization;
 pub mod relevance;
 pub mod reranker;
@@ -43,6 +45,7 @@ pub use keyword::{KeywordParams, KeywordSearch, Language};
 pub use language_model::{ChatMessage, ChatRole, LanguageModel};
 pub use metric::Metric;
 pub use models::Models;
+pub use operation::{Operation, OperationKind, OperationState};
 pub use quantization::{Quantization, QuantizationKind};
 pub use relevance::RelevanceFunction;
 pub use reranker::{RerankScore, Reranker};

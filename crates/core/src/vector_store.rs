@@ -61,6 +61,9 @@ pub struct ScrollPage {
     pub next: Option<DocumentId>,
 }
 
+/// Takes the records of a [`VectorStore::snapshot`], some at a time, on a thread where it may block.
+pub type RecordSink = Box<dyn FnMut(Vec<Record>) -> Result<()> + Send>;
+
 /// Which hits are good enough. Both bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Thresholds {
@@ -197,6 +200,13 @@ pub trait VectorStore: Send + Sync {
         collection: &CollectionName,
         filter: Option<&Filter>,
     ) -> Result<u64>;
+
+    /// Hands every record to `sink`, all as of one moment, in no particular order: a write meanwhile is in it whole or not
+    /// at all. Reads go on; where writes have to wait for the sink, it had better be quick. Returns how many there were.
+    ///
+    /// # Errors
+    /// `NotFound`; what the sink returns, at once.
+    async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: RecordSink) -> Result<u64>;
 
     /// Similarity search with scores and relevance. Filter, then score, then threshold, then the best `k`.
     ///

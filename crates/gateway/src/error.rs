@@ -53,6 +53,12 @@ pub enum GatewayError {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// What the last run left to be gone on with cannot be read.
+    #[error("the operations that the last run left cannot go on: {0}")]
+    Operations(toller_core::Error),
+    /// What an unfinished restore of the last run left cannot be finished or undone.
+    #[error("a restore that the last run did not end can be neither finished nor undone: {0}")]
+    Restores(toller_core::Error),
     /// A thread of the runtime died.
     #[error("internal error: {0}")]
     Internal(String),

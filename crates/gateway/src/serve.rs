@@ -8,7 +8,7 @@ use std::sync::Arc;
 use toller_api::v1;
 use toller_core::{Durability, Models, VectorStore};
 use toller_retrieval::{Planner, StoredRetrievers};
-use toller_store::Collections;
+use toller_store::{Collections, Restores};
 use toller_telemetry::traced::TracedVectorStore;
 use tonic::codec::CompressionEncoding;
 
@@ -20,11 +20,15 @@ use crate::error::GatewayError;
 use crate::limits::Limits;
 use crate::model;
 use crate::services::{
-    CollectionsService, DocumentStoresService, DocumentsService, RetrievalService, RetrieversService,
+    BackupsService, CollectionsService, DocumentStoresService, DocumentsService, OperationsService, RetrievalService,
+    RetrieversService,
 };
 
 /// A method that waits in the queue of the models for documents, besides those of the Embedder service.
 const BULK_METHODS: [&str; 1] = ["toller.v1.Documents/Add"];
+
+/// Methods that move as much as a tenant has.
+const UNHURRIED_METHODS: [&str; 2] = ["toller.v1.Backups/Save", "toller.v1.Backups/Restore"];
 
 /// What a server says once it answers requests.
 #[derive(Debug, Clone)]
@@ -98,6 +102,17 @@ pub async fn serve(
     let catalog = Arc::clone(&data.catalog);
     let limits = Limits::new(config.limits.clone());
     let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), loaded.models.clone()));
+    let restores = Restores::new(Arc::clone(&collections), Arc::clone(&data.documents));
+    // Before the first request, so that nobody sees half of one.
+    let settled = restores.settle().await.map_err(GatewayError::Restores)?;
+    if settled > 0 {
+        tracing::warn!(settled, "restores that the last run did not end are finished or undone");
+    }
+    // Before the first request: from now on writes go where what goes on needs them.
+    let resumed = collections.resume_operations().await.map_err(GatewayError::Operations)?;
+    if resumed > 0 {
+        tracing::info!(resumed, "operations of the last run go on");
+    }
     let stored = StoredRetrievers::new(catalog);
     let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits.plan());
     let planner = Arc::new(planner.with_documents(Arc::clone(&data.documents)));
@@ -107,6 +122,17 @@ pub async fn serve(
         .reflection(toller_api::DESCRIPTORS)
         .bulk_methods(&BULK_METHODS)
         .bulk_methods(&door::BULK_METHODS)
+        .unhurried_methods(&UNHURRIED_METHODS)
+        .add_service(bounded!(
+            v1::backups_server::BackupsServer::new(BackupsService {
+                collections: Arc::clone(&collections),
+                documents: Arc::clone(&data.documents),
+                stored: stored.clone(),
+                restores,
+                spool_folder: folder.path().into(),
+            }),
+            limits
+        ))
         .add_service(bounded!(
             v1::collections_server::CollectionsServer::new(CollectionsService {
                 collections: Arc::clone(&collections),
@@ -123,7 +149,17 @@ pub async fn serve(
             limits
         ))
         .add_service(bounded!(
-            v1::documents_server::DocumentsServer::new(DocumentsService { collections, limits: limits.clone() }),
+            v1::documents_server::DocumentsServer::new(DocumentsService {
+                collections: Arc::clone(&collections),
+                limits: limits.clone()
+            }),
+            limits
+        ))
+        .add_service(bounded!(
+            v1::operations_server::OperationsServer::new(OperationsService {
+                collections: Arc::clone(&collections),
+                limits: limits.clone()
+            }),
             limits
         ))
         .add_service(bounded!(
@@ -150,6 +186,12 @@ pub async fn serve(
             collections: data.collections,
         }),
     };
+    let running = Arc::clone(&collections);
+    let shutdown = async move {
+        shutdown.await;
+        // So that whoever waits for one is answered before the drain waits for him.
+        running.suspend_operations().await;
+    };
     let shutdown = door::watched(&server, loaded, shutdown);
     let served = server.serve(listener, shutdown, || on_ready(&ready)).await;
     if let Some(access_log) = access_log
@@ -157,6 +199,9 @@ pub async fn serve(
     {
         tracing::warn!(%error, "the last moments of access could not be written");
     }
+    // Also when serving failed. They use the store, which is closed next.
+    collections.suspend_operations().await;
+    drop(collections);
     // The data is saved also when serving failed.
     let saved = data.close(&folder).await;
     drop(folder);

@@ -231,6 +231,7 @@ mod tests {
 
     use async_trait::async_trait;
     use toller_core::DocumentStore;
+    use toller_core::document_store::DocumentSink;
     use toller_store::MemoryStore;
 
     use super::*;
@@ -285,6 +286,14 @@ mod tests {
             limit: usize,
         ) -> Result<Vec<Document>> {
             self.inner.scroll(context, name, after, limit).await
+        }
+
+        async fn names(&self, context: &RequestContext) -> Result<Vec<CollectionName>> {
+            self.inner.names(context).await
+        }
+
+        async fn snapshot(&self, context: &RequestContext, name: &CollectionName, sink: DocumentSink) -> Result<u64> {
+            self.inner.snapshot(context, name, sink).await
         }
     }
 

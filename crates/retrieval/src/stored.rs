@@ -87,13 +87,8 @@ impl StoredRetrievers {
         let Some(name) = spec.name.clone() else {
             return Err(Error::invalid("name", "must be given, it is the key"));
         };
-        let updated_at_ms = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .ok()
-            .and_then(|elapsed| i64::try_from(elapsed.as_millis()).ok())
-            .unwrap_or(0);
-        let value = serde_json::to_vec(&StoredForm { format: FORMAT, updated_at_ms, retriever: spec.clone() })
-            .map_err(|fault| Error::Internal(format!("retriever {name} cannot be encoded: {fault}")))?;
+        let updated_at_ms = now_ms();
+        let value = encode(&spec, updated_at_ms)?.into_bytes();
 
         for _ in 0..MAX_RACES {
             let expected = match condition {
@@ -126,6 +121,26 @@ impl StoredRetrievers {
         let record = record.ok_or_else(|| not_found(name))?;
         self.catalog.remove(context, RecordKind::Retriever, name.as_str(), record.version).await
     }
+}
+
+/// What the catalogue keeps of a retriever that is stored at this moment, for those who write it there by themselves.
+///
+/// # Errors
+/// `Internal` for what cannot be encoded.
+pub fn encoded_now(spec: &RetrieverSpec) -> Result<String> {
+    encode(spec, now_ms())
+}
+
+fn encode(spec: &RetrieverSpec, updated_at_ms: i64) -> Result<String> {
+    serde_json::to_string(&StoredForm { format: FORMAT, updated_at_ms, retriever: spec.clone() }).map_err(|fault| {
+        let name = spec.name.as_ref().map_or("", RetrieverName::as_str);
+        Error::Internal(format!("retriever {name} cannot be encoded: {fault}"))
+    })
+}
+
+fn now_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn decode(record: &Versioned) -> Result<StoredRetriever> {

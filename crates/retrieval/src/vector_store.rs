@@ -113,8 +113,7 @@ impl VectorStoreRetriever {
     pub(crate) async fn similar(&self, run: &Run, vector: &Vector, limit: usize) -> Result<Vec<ScoredDocument>> {
         run.context.check("before the search")?;
         let search = VectorSearch { vector, using: self.vector_name.as_ref(), filter: self.filter.as_ref(), limit };
-        let name = &self.collection.spec().name;
-        self.collection.store().similarity(&run.context, name, search, self.scoring).await
+        self.collection.similarity(&run.context, search, self.scoring).await
     }
 
     async fn search(&self, run: &Run, query: &Query) -> Result<Vec<ScoredDocument>> {
@@ -123,9 +122,10 @@ impl VectorStoreRetriever {
             Choice::Similarity => self.similar(run, &vector, self.k).await?,
             Choice::Mmr(params) => {
                 run.context.check("before the search")?;
-                let (store, name) = (self.collection.store(), &self.collection.spec().name);
                 let (using, filter) = (self.vector_name.as_ref(), self.filter.as_ref());
-                store.max_marginal_relevance(&run.context, name, &vector, using, filter, params, self.scoring).await?
+                self.collection
+                    .max_marginal_relevance(&run.context, &vector, using, filter, params, self.scoring)
+                    .await?
             }
         };
         if !self.with_vectors {

@@ -4,6 +4,8 @@
 //! little faster, by [`margin`], so that the client learns the truth. Both look at this one's answer first, so that tonic wins
 //! only when the operating system takes the thread away for longer than the margin at just that moment.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, Response};
@@ -35,22 +37,25 @@ pub struct Arrival(pub Instant);
 pub struct Deadline(pub Instant);
 
 /// Gives every call its deadline, and ends it there.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Deadlines {
     /// For calls that bring none.
     pub default: Duration,
     /// Longest; later ones are brought forward.
     pub longest: Duration,
+    /// Methods that take as long as they take, as `package.Service/Method`: they have no deadline but their caller's.
+    pub unhurried: Arc<HashSet<String>>,
 }
 
 impl Deadlines {
     /// How long a call may take; none for no limit.
-    fn timeout(self, request: &Request<Body>) -> Result<Option<Duration>, Error> {
+    fn timeout(&self, request: &Request<Body>) -> Result<Option<Duration>, Error> {
         let asked = match request.headers().get(GRPC_TIMEOUT) {
             Some(value) => Some(parse_grpc_timeout(value).map_err(|fault| Error::invalid(GRPC_TIMEOUT, fault))?),
             None => None,
         };
-        if is_open(request.uri().path()) {
+        let path = request.uri().path();
+        if is_open(path) || self.unhurried.contains(path.strip_prefix('/').unwrap_or(path)) {
             return Ok(asked);
         }
         Ok(Some(asked.unwrap_or(self.default).min(self.longest)))
@@ -147,7 +152,11 @@ mod tests {
 
     #[test]
     fn the_longest_deadline_bounds_and_the_default_fills_in() {
-        let deadlines = Deadlines { default: Duration::from_secs(60), longest: Duration::from_secs(600) };
+        let deadlines = Deadlines {
+            default: Duration::from_secs(60),
+            longest: Duration::from_secs(600),
+            unhurried: Arc::new(HashSet::from(["toller.v1.Backups/Save".to_owned()])),
+        };
         let timeout = |path: &str, header: Option<&str>| {
             let mut request = Request::builder().uri(path);
             if let Some(header) = header {
@@ -159,6 +168,9 @@ mod tests {
         assert_eq!(timeout("/toller.v1.Retrieval/Search", Some("5S")), Some(Duration::from_secs(5)));
         assert_eq!(timeout("/toller.v1.Retrieval/Search", Some("2H")), Some(Duration::from_secs(600)));
         assert_eq!(timeout("/grpc.health.v1.Health/Watch", None), None);
+        assert_eq!(timeout("/toller.v1.Backups/Save", None), None);
+        assert_eq!(timeout("/toller.v1.Backups/Save", Some("2H")), Some(Duration::from_secs(7200)));
+        assert_eq!(timeout("/toller.v1.Backups/Saved", None), Some(Duration::from_secs(60)));
         assert_eq!(timeout("/grpc.health.v1.Health/Watch", Some("2H")), Some(Duration::from_secs(7200)));
     }
 

@@ -26,9 +26,9 @@ pub enum Error {
     /// The descriptors for reflection cannot be read.
     #[error("cannot read the descriptors for reflection: {0}")]
     Descriptors(String),
-    /// A method that is to be bounded as bulk is not one of the server's.
-    #[error("no descriptor has the bulk method {0}; name it as package.Service/Method")]
-    BulkMethod(String),
+    /// A method that is to be treated apart, as bulk or unhurried, is not one of the server's.
+    #[error("no descriptor has the method {0}; name it as package.Service/Method")]
+    UnknownMethod(String),
     /// The server failed while it ran.
     #[error("the server failed: {0}")]
     Serve(#[from] tonic::transport::Error),

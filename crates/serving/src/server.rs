@@ -129,6 +129,7 @@ pub struct Server {
     services: Vec<&'static str>,
     descriptors: Vec<&'static [u8]>,
     bulk_methods: HashSet<String>,
+    unhurried_methods: HashSet<String>,
     health: HealthReporter,
 }
 
@@ -139,7 +140,15 @@ impl Server {
         let mut routes = RoutesBuilder::default();
         routes.add_service(service);
         let descriptors = vec![tonic_health::pb::FILE_DESCRIPTOR_SET];
-        Self { config, routes, services: Vec::new(), descriptors, bulk_methods: HashSet::new(), health }
+        Self {
+            config,
+            routes,
+            services: Vec::new(),
+            descriptors,
+            bulk_methods: HashSet::new(),
+            unhurried_methods: HashSet::new(),
+            health,
+        }
     }
 
     /// Adds a service; limits on its messages and its compression are set on itself.
@@ -174,6 +183,14 @@ impl Server {
         self
     }
 
+    /// Names methods, as `package.Service/Method`, that take as long as they take: they have no deadline but their caller's.
+    /// Each needs a descriptor.
+    #[must_use]
+    pub fn unhurried_methods(mut self, methods: &[&str]) -> Self {
+        self.unhurried_methods.extend(methods.iter().map(|&method| method.to_owned()));
+        self
+    }
+
     /// Sets the health of single services while the server runs; at its start all added services are SERVING.
     pub fn health(&self) -> HealthReporter {
         self.health.clone()
@@ -183,7 +200,7 @@ impl Server {
     /// calls, after which they are answered UNAVAILABLE. `on_ready` is called once, when calls are answered.
     ///
     /// # Errors
-    /// [`Error::Descriptors`] and [`Error::BulkMethod`] at the start, [`Error::Serve`] later.
+    /// [`Error::Descriptors`] and [`Error::UnknownMethod`] at the start, [`Error::Serve`] later.
     pub async fn serve(
         mut self,
         listener: Listener,
@@ -205,9 +222,10 @@ impl Server {
             methods.extend(described_methods(descriptors)?);
         }
         let metrics = Arc::new(RpcMetrics::new(methods.iter().map(|method| method.name.as_str())));
-        // One that is misspelt would be bounded like all others, which shows only under load.
-        if let Some(unknown) = self.bulk_methods.iter().find(|bulk| methods.iter().all(|known| known.name != **bulk)) {
-            return Err(Error::BulkMethod(unknown.clone()));
+        // One that is misspelt would be bounded like all others, which shows only under load, or late.
+        let mut named = self.bulk_methods.iter().chain(&self.unhurried_methods);
+        if let Some(unknown) = named.find(|name| methods.iter().all(|known| known.name != **name)) {
+            return Err(Error::UnknownMethod(unknown.clone()));
         }
         let streams = methods.into_iter().filter(|method| method.takes_stream).map(|method| method.name).collect();
 
@@ -217,6 +235,7 @@ impl Server {
             metrics,
             drain: drain.clone(),
             bulk_methods: Arc::new(self.bulk_methods),
+            unhurried_methods: Arc::new(self.unhurried_methods),
             streams: Arc::new(streams),
         };
         let config = &self.config;
@@ -302,6 +321,7 @@ struct Layers {
     metrics: Arc<RpcMetrics>,
     drain: Drain,
     bulk_methods: Arc<HashSet<String>>,
+    unhurried_methods: Arc<HashSet<String>>,
     /// Methods that take streams.
     streams: Arc<HashSet<String>>,
 }
@@ -326,7 +346,11 @@ impl<S: GrpcService> Layer<S> for Layers {
     fn layer(&self, routes: S) -> Stacked {
         let config = &self.config;
         // From the inside out.
-        let deadlines = Deadlines { default: config.default_deadline, longest: config.max_deadline };
+        let deadlines = Deadlines {
+            default: config.default_deadline,
+            longest: config.max_deadline,
+            unhurried: Arc::clone(&self.unhurried_methods),
+        };
         let service = MiddlewareLayer(UnknownMethods).layer(routes);
         let service = MiddlewareLayer(UnreadableRequests).layer(service);
         let bodies = RequestBodies::new(config.body_timeout, Arc::clone(&self.streams), self.drain.clone());

@@ -5,35 +5,43 @@
 //!
 //! - create: record `creating` → room in the store → record `ready`
 //! - delete: record `deleting` → drop from the store → no record
+//! - another model: record with a second generation → copy → record with the second one as the current one ([`crate::reembed`])
 //!
 //! Only `ready` collections can be seen. Of two creates at once one wins the first swap. What a crash (or a caller that went
 //! away) leaves between two steps is a record that is not `ready`: nobody sees it, and the next create or delete of
 //! that name clears it away, store first. So neither side ever ends up with half a collection, and a name that is used
 //! again never finds the documents of its predecessor.
 //!
-//! Within one process creates and deletes of the same collection take turns, so a leftover is never somebody's work
-//! in progress. Several processes on one shared store would need a fence in the store itself.
+//! Within one process creates and deletes of the same collection take turns, and what is being restored is known
+//! ([`crate::restore`]), so a leftover is never somebody's work in progress, and writes stand still while the other model takes over. Several processes on one shared store would need a
+//! fence in the store itself: what they write while a collection is embedded anew is compared and mended before the switch, but
+//! what another process writes in the very moment of the switch may be in the old generation only.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
-use toller_core::catalog::{Expected, RecordKind, Versioned};
+use toller_core::catalog::Expected;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, FieldViolation, ResourceKind, Result};
 use toller_core::vector::MAX_DIMENSION;
 use toller_core::vector_space::check_named_spaces;
 use toller_core::{
-    Catalog, CollectionName, CollectionSpec, Fingerprint, KeywordParams, Metric, Models, Quantization, RequestContext,
-    VectorName, VectorSpace, VectorStore,
+    Catalog, CollectionName, CollectionSpec, Fingerprint, KeywordParams, Metric, Models, Operation, Quantization,
+    RequestContext, VectorName, VectorSpace, VectorStore,
 };
 use tracing::warn;
 
+use crate::foundation::Foundation;
 use crate::guard;
 use crate::handle::CollectionHandle;
 use crate::lifecycle::Turns;
+use crate::operations::Operations;
+use crate::record::{CollectionRecord, CollectionRecords, State, UPDATE_ATTEMPTS, not_found};
+use crate::reembed;
+use crate::restore::Claims;
+use crate::targets::Targets;
 
 /// Longest description in bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 4096;
@@ -46,9 +54,6 @@ pub const MAX_LABEL_NAME_BYTES: usize = 256;
 
 /// Longest value of a label in bytes; it may be empty.
 pub const MAX_LABEL_VALUE_BYTES: usize = 1024;
-
-/// How often a change is tried again when another writer was first.
-const UPDATE_ATTEMPTS: usize = 16;
 
 /// Reason of the error when the store holds a collection with other vectors or another keyword index than the catalogue
 /// says.
@@ -123,47 +128,45 @@ pub struct CollectionStats {
 
 /// The collections of all tenants; the context says whose are meant.
 pub struct Collections {
-    store: Arc<dyn VectorStore>,
-    catalog: Arc<dyn Catalog>,
-    models: Arc<Models>,
-    turns: Turns,
-}
-
-/// What the catalogue keeps: the spec with its state beside its fields.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct CollectionRecord {
-    #[serde(flatten)]
-    spec: CollectionSpec,
-    state: State,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Creating,
-    Ready,
-    Deleting,
+    pub(crate) foundation: Foundation,
+    operations: Operations,
+    pub(crate) turns: Turns,
+    pub(crate) claims: Claims,
 }
 
 impl Collections {
     /// Collections kept in `store` and `catalog`. Each is filled by the one of `models` that it was made for.
     pub fn new(store: Arc<dyn VectorStore>, catalog: Arc<dyn Catalog>, models: impl Into<Models>) -> Self {
-        Self { store, catalog, models: Arc::new(models.into()), turns: Turns::default() }
+        let operations = Operations::new(Arc::clone(&catalog));
+        let foundation = Foundation::new(store, CollectionRecords { catalog }, models.into());
+        Self { foundation, operations, turns: Turns::default(), claims: Claims::default() }
+    }
+
+    /// The same, which embed collections anew in steps of so many documents, at least 1; without this 64.
+    #[must_use]
+    pub fn with_reembed_batch(mut self, documents: usize) -> Self {
+        self.foundation.reembed_batch = documents.max(1);
+        self
     }
 
     /// The store that keeps them.
     pub fn store(&self) -> &Arc<dyn VectorStore> {
-        &self.store
+        &self.foundation.store
     }
 
     /// The catalogue that knows them.
     pub fn catalog(&self) -> &Arc<dyn Catalog> {
-        &self.catalog
+        &self.foundation.records.catalog
     }
 
     /// The models that fill them.
     pub fn models(&self) -> &Models {
-        &self.models
+        &self.foundation.models
+    }
+
+    /// What runs longer than a request.
+    pub fn operations(&self) -> &Operations {
+        &self.operations
     }
 
     /// Makes a collection with the default keyword index, that of English texts.
@@ -191,26 +194,34 @@ impl Collections {
         let spec = CollectionSpec { keyword, named, quantization, ..self.spec_of(new)? };
         let name = spec.name.clone();
         let _turn = self.turns.take(context.tenant(), &name).await;
-        match self.record(context, &name).await? {
-            Some((_, record)) if record.state == State::Ready => return Err(already_exists(&name)),
-            Some((version, leftover)) => self.clear_away(context, &name, version, leftover.state).await?,
+        let version = self.begin_creating(context, &spec).await?;
+        let ready = CollectionRecord::new(spec, State::Ready);
+        self.records().swap(context, Expected::Version(version), &ready).await?;
+        Ok(ready.spec)
+    }
+
+    /// Makes a collection that nobody sees, and returns the version of its record. The caller has the collection's turn.
+    pub(crate) async fn begin_creating(&self, context: &RequestContext, spec: &CollectionSpec) -> Result<u64> {
+        let name = &spec.name;
+        match self.records().find(context, name).await? {
+            Some((_, record)) if record.state == State::Ready => return Err(already_exists(name)),
+            Some(_) if self.claims.has(context.tenant(), name) => return Err(already_exists(name)),
+            Some((version, leftover)) => self.clear_away(context, version, &leftover).await?,
             None => {}
         }
-        let creating = CollectionRecord { spec: spec.clone(), state: State::Creating };
-        let version = match self.swap(context, Expected::Absent, &creating).await {
-            Err(Error::Aborted(_)) => return Err(already_exists(&name)),
+        let creating = CollectionRecord::new(spec.clone(), State::Creating);
+        let version = match self.records().swap(context, Expected::Absent, &creating).await {
+            Err(Error::Aborted(_)) => return Err(already_exists(name)),
             other => other?,
         };
-        if let Err(fault) = self.make_room(context, &spec).await {
+        if let Err(fault) = self.foundation.make_room(context, name, spec.vector_params()).await {
             // Should this fail too, the next create clears the record away.
-            if let Err(second) = self.catalog.remove(context, RecordKind::Collection, name.as_str(), version).await {
+            if let Err(second) = self.records().remove(context, name, version).await {
                 warn!(collection = %name, error = %second, "a collection that could not be made left a record behind");
             }
             return Err(fault);
         }
-        let ready = CollectionRecord { spec, state: State::Ready };
-        self.swap(context, Expected::Version(version), &ready).await?;
-        Ok(ready.spec)
+        Ok(version)
     }
 
     /// One collection.
@@ -218,7 +229,7 @@ impl Collections {
     /// # Errors
     /// `NotFound`.
     pub async fn get(&self, context: &RequestContext, name: &CollectionName) -> Result<CollectionSpec> {
-        Ok(self.ready(context, name).await?.1.spec)
+        Ok(self.records().ready(context, name).await?.1.spec)
     }
 
     /// The tenant's collections, by name.
@@ -226,14 +237,9 @@ impl Collections {
     /// # Errors
     /// As the catalogue.
     pub async fn list(&self, context: &RequestContext) -> Result<Vec<CollectionSpec>> {
-        let mut specs = Vec::new();
-        for versioned in self.catalog.list(context, RecordKind::Collection).await? {
-            let record = decode(&versioned)?;
-            if record.state == State::Ready {
-                specs.push(record.spec);
-            }
-        }
-        Ok(specs)
+        let mut records = self.records().list(context).await?;
+        records.retain(|record| record.state == State::Ready);
+        Ok(records.into_iter().map(|record| record.spec).collect())
     }
 
     /// Changes description and labels; what the update does not name stays as another writer may just have made it.
@@ -247,39 +253,47 @@ impl Collections {
         update: CollectionUpdate,
     ) -> Result<CollectionSpec> {
         check_texts(update.description.as_deref(), update.labels.as_ref())?;
-        let mut last_fault = None;
-        for _ in 0..UPDATE_ATTEMPTS {
-            let (version, mut record) = self.ready(context, name).await?;
+        let changed = self.records().change(context, name, |record| {
             if let Some(description) = &update.description {
                 record.spec.description.clone_from(description);
             }
             if let Some(labels) = &update.labels {
                 record.spec.labels.clone_from(labels);
             }
-            match self.swap(context, Expected::Version(version), &record).await {
-                Ok(_) => return Ok(record.spec),
-                Err(fault @ Error::Aborted(_)) => last_fault = Some(fault),
-                Err(fault) => return Err(fault),
-            }
-        }
-        Err(last_fault.unwrap_or_else(|| Error::Internal("no update was tried".to_owned())))
+            Ok(())
+        });
+        Ok(changed.await?.spec)
     }
 
-    /// Deletes a collection with all it holds. A delete that was cut off is finished by the next one.
+    /// Deletes a collection with all it holds, in all its generations. If it is being embedded anew, that ends as cancelled. A
+    /// delete that was cut off is finished by the next one.
     ///
     /// # Errors
     /// `NotFound`; what the store reports.
     pub async fn delete(&self, context: &RequestContext, name: &CollectionName) -> Result<()> {
         let _turn = self.turns.take(context.tenant(), name).await;
+        // No write is to be on its way to a generation that is dropped.
+        let fence = self.foundation.fence(context, name);
+        let exclusive = fence.exclusive().await;
         for _ in 0..UPDATE_ATTEMPTS {
-            let Some((version, record)) = self.record(context, name).await? else { return Err(not_found(name)) };
+            let Some((version, record)) = self.records().find(context, name).await? else {
+                return Err(not_found(name));
+            };
             if record.state != State::Ready {
-                self.clear_away(context, name, version, record.state).await?;
+                if self.claims.has(context.tenant(), name) {
+                    return Err(not_found(name));
+                }
+                self.clear_away(context, version, &record).await?;
                 return if record.state == State::Deleting { Ok(()) } else { Err(not_found(name)) };
             }
             let deleting = CollectionRecord { state: State::Deleting, ..record };
-            match self.swap(context, Expected::Version(version), &deleting).await {
-                Ok(version) => return self.drop_and_forget(context, name, version).await,
+            match self.records().swap(context, Expected::Version(version), &deleting).await {
+                Ok(version) => {
+                    self.drop_and_forget(context, version, &deleting).await?;
+                    drop(exclusive);
+                    self.cancel_building(context, &deleting).await;
+                    return Ok(());
+                }
                 // An update came in between.
                 Err(Error::Aborted(_)) => {}
                 Err(fault) => return Err(fault),
@@ -288,38 +302,81 @@ impl Collections {
         Err(Error::Aborted(format!("collection \"{name}\" was changed by other writers all the time; retry")))
     }
 
+    /// Embeds a collection anew, from its stored texts, with the model of that name or the default one, while it is read and
+    /// written; returns the operation at its beginning. See [`crate::reembed`].
+    ///
+    /// Documents that brought their own vectors get those of their texts. A model that gives the same vectors as the present one
+    /// leaves nothing to be done: the operation has succeeded already, with 0 of 0 documents.
+    ///
+    /// # Errors
+    /// `NotFound` for the collection or the model; `FailedPrecondition`: [`guard::CLIENT_VECTORS_ONLY`] for a collection without
+    /// a model, [`REEMBED_RUNNING`](crate::reembed::REEMBED_RUNNING) naming the operation that runs already,
+    /// [`guard::NO_EMBEDDING_MODEL`]; what the store reports.
+    pub async fn reembed(
+        &self,
+        context: &RequestContext,
+        name: &CollectionName,
+        model: Option<&str>,
+    ) -> Result<Operation> {
+        let _turn = self.turns.take(context.tenant(), name).await;
+        reembed::begin(&self.foundation, &self.operations, context, name, model).await
+    }
+
+    /// Goes on with the operations that an earlier process left, of all tenants, and returns how many run. Those that cannot go
+    /// on, since their model is gone, have ended as failed when this returns. To be called once, before any request.
+    ///
+    /// # Errors
+    /// As the catalogue.
+    pub async fn resume_operations(&self) -> Result<usize> {
+        reembed::resume(&self.foundation, &self.operations).await
+    }
+
+    /// Stops the operations that run, for the next process to go on with; none is started afterwards. To be called once, when no
+    /// request is answered any more and before the store is closed.
+    pub async fn suspend_operations(&self) {
+        self.operations.suspend().await;
+    }
+
     /// A handle to work with.
     ///
     /// # Errors
     /// `NotFound`; `FailedPrecondition` with [`COLLECTION_LOST`] or [`COLLECTION_MISMATCH`] when the store and the catalogue disagree.
     pub async fn open(&self, context: &RequestContext, name: &CollectionName) -> Result<CollectionHandle> {
-        let spec = self.get(context, name).await?;
-        let wanted = spec.vector_params();
-        match self.store.params(context, name).await {
-            Ok(found) if found == wanted => {
-                Ok(CollectionHandle::new(spec, Arc::clone(&self.store), Arc::clone(&self.models)))
+        let (_, mut record) = self.records().ready(context, name).await?;
+        for _ in 0..UPDATE_ATTEMPTS {
+            let wanted = record.spec.vector_params();
+            match self.store().params(context, &record.current_name()).await {
+                Ok(found) if found == wanted => {
+                    return Ok(CollectionHandle::new(Targets::of(record), self.foundation.clone()));
+                }
+                Ok(found) => {
+                    return Err(Error::FailedPrecondition {
+                        reason: COLLECTION_MISMATCH,
+                        message: format!(
+                            "collection \"{name}\" is recorded with {}, but the store holds it with {}; delete it and make it again",
+                            described(&wanted),
+                            described(&found)
+                        ),
+                    });
+                }
+                Err(Error::NotFound { .. }) => {
+                    // It may have been deleted, or have got another model, since its record was read.
+                    let (_, now) = self.records().ready(context, name).await?;
+                    if now.generations.current == record.generations.current {
+                        return Err(Error::FailedPrecondition {
+                            reason: COLLECTION_LOST,
+                            message: format!(
+                                "collection \"{name}\" is in the catalogue but not in the {} store; delete it and make it again",
+                                self.store().backend()
+                            ),
+                        });
+                    }
+                    record = now;
+                }
+                Err(fault) => return Err(fault),
             }
-            Ok(found) => Err(Error::FailedPrecondition {
-                reason: COLLECTION_MISMATCH,
-                message: format!(
-                    "collection \"{name}\" is recorded with {}, but the store holds it with {}; delete it and make it again",
-                    described(&wanted),
-                    described(&found)
-                ),
-            }),
-            Err(Error::NotFound { .. }) => {
-                // It may have been deleted since its record was read.
-                self.get(context, name).await?;
-                Err(Error::FailedPrecondition {
-                    reason: COLLECTION_LOST,
-                    message: format!(
-                        "collection \"{name}\" is in the catalogue but not in the {} store; delete it and make it again",
-                        self.store.backend()
-                    ),
-                })
-            }
-            Err(fault) => Err(fault),
         }
+        Err(Error::Aborted(format!("collection \"{name}\" got another model all the time; retry")))
     }
 
     /// How much a collection holds.
@@ -334,8 +391,8 @@ impl Collections {
     fn spec_of(&self, new: NewCollection) -> Result<CollectionSpec> {
         check_texts(Some(&new.description), Some(&new.labels))?;
         let fingerprint = match new.vectors {
-            VectorSource::Model => guard::fingerprint_of_default(&self.models)?,
-            VectorSource::NamedModel(name) => self.models.embedding_model(Some(&name))?.fingerprint().clone(),
+            VectorSource::Model => guard::fingerprint_of_default(self.models())?,
+            VectorSource::NamedModel(name) => self.models().embedding_model(Some(&name))?.fingerprint().clone(),
             VectorSource::Client { dimension } if (1..=MAX_DIMENSION).contains(&(dimension as usize)) => {
                 Fingerprint::client(dimension)
             }
@@ -360,79 +417,47 @@ impl Collections {
         })
     }
 
-    /// Makes room in the store. What it holds under that name has no record, so it is nobody's, and goes.
-    async fn make_room(&self, context: &RequestContext, spec: &CollectionSpec) -> Result<()> {
-        match self.store.create(context, &spec.name, spec.vector_params()).await {
-            Err(Error::AlreadyExists { .. }) => {
-                warn!(collection = %spec.name, "the store held a collection that the catalogue did not know; it is dropped");
-                self.drop_from_store(context, &spec.name).await?;
-                self.store.create(context, &spec.name, spec.vector_params()).await
-            }
-            other => other,
-        }
-    }
-
     /// Removes what a create or delete that was cut off left behind.
-    async fn clear_away(
-        &self,
-        context: &RequestContext,
-        name: &CollectionName,
-        version: u64,
-        state: State,
-    ) -> Result<()> {
+    async fn clear_away(&self, context: &RequestContext, version: u64, record: &CollectionRecord) -> Result<()> {
+        let (name, state) = (&record.spec.name, record.state);
         warn!(collection = %name, ?state, "clearing away a collection that was left between two states");
-        self.drop_and_forget(context, name, version).await
+        self.drop_and_forget(context, version, record).await
     }
 
     /// The store first: once the record is gone the name may be used again.
-    async fn drop_and_forget(&self, context: &RequestContext, name: &CollectionName, version: u64) -> Result<()> {
-        self.drop_from_store(context, name).await?;
-        self.catalog.remove(context, RecordKind::Collection, name.as_str(), version).await
+    pub(crate) async fn drop_and_forget(
+        &self,
+        context: &RequestContext,
+        version: u64,
+        record: &CollectionRecord,
+    ) -> Result<()> {
+        for room in record.all_names() {
+            self.foundation.drop_room(context, &room).await?;
+        }
+        self.records().remove(context, &record.spec.name, version).await
     }
 
-    async fn drop_from_store(&self, context: &RequestContext, name: &CollectionName) -> Result<()> {
-        match self.store.drop_collection(context, name).await {
-            Err(Error::NotFound { .. }) => Ok(()),
-            other => other,
+    /// Ends the operation that filled a generation of a collection which is gone. It would find out by itself, only later.
+    async fn cancel_building(&self, context: &RequestContext, record: &CollectionRecord) {
+        let Some(building) = &record.generations.building else { return };
+        if let Err(fault) = self.operations.cancel(context, &building.operation).await {
+            warn!(operation = building.operation, %fault, "the operation of a deleted collection could not be told");
         }
     }
 
-    async fn ready(&self, context: &RequestContext, name: &CollectionName) -> Result<(u64, CollectionRecord)> {
-        match self.record(context, name).await? {
-            Some((version, record)) if record.state == State::Ready => Ok((version, record)),
-            _ => Err(not_found(name)),
-        }
-    }
-
-    async fn record(&self, context: &RequestContext, name: &CollectionName) -> Result<Option<(u64, CollectionRecord)>> {
-        match self.catalog.get(context, RecordKind::Collection, name.as_str()).await? {
-            Some(versioned) => Ok(Some((versioned.version, decode(&versioned)?))),
-            None => Ok(None),
-        }
-    }
-
-    async fn swap(&self, context: &RequestContext, expected: Expected, record: &CollectionRecord) -> Result<u64> {
-        let name = record.spec.name.as_str();
-        let value = serde_json::to_vec(record).map_err(|fault| {
-            Error::Internal(format!("the record of collection \"{name}\" cannot be written: {fault}"))
-        })?;
-        self.catalog.swap(context, RecordKind::Collection, name, expected, value).await
+    pub(crate) fn records(&self) -> &CollectionRecords {
+        &self.foundation.records
     }
 }
 
 impl fmt::Debug for Collections {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Collections").field("store", &self.store.backend()).finish_non_exhaustive()
+        formatter.debug_struct("Collections").field("store", &self.store().backend()).finish_non_exhaustive()
     }
 }
 
-fn decode(versioned: &Versioned) -> Result<CollectionRecord> {
-    serde_json::from_slice(&versioned.value).map_err(|fault| {
-        Error::Internal(format!("the catalogue's record of collection \"{}\" cannot be read: {fault}", versioned.name))
-    })
-}
-
-fn check_texts(description: Option<&str>, labels: Option<&BTreeMap<String, String>>) -> Result<()> {
+/// Are description and labels within their bounds?
+pub(crate) fn check_texts(description: Option<&str>, labels: Option<&BTreeMap<String, String>>) -> Result<()> {
     let mut violations = Vec::new();
     let mut fault = |field: &str, description: String| {
         violations.push(FieldViolation { field: field.to_owned(), description });
@@ -472,8 +497,4 @@ fn described(params: &VectorParams) -> String {
 
 fn already_exists(name: &CollectionName) -> Error {
     Error::AlreadyExists { kind: ResourceKind::Collection, name: name.to_string() }
-}
-
-fn not_found(name: &CollectionName) -> Error {
-    Error::NotFound { kind: ResourceKind::Collection, name: name.to_string() }
 }

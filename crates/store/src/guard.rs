@@ -6,6 +6,8 @@ use toller_core::error::{Error, Result};
 pub use toller_core::models::NO_EMBEDDING_MODEL;
 use toller_core::{CollectionSpec, Embeddings, Fingerprint, Models};
 
+use crate::targets::BuildingTarget;
+
 /// Reason of the error when no model of this server is the one that filled the collection.
 pub const FINGERPRINT_MISMATCH: &str = "FINGERPRINT_MISMATCH";
 
@@ -38,8 +40,28 @@ pub fn embeddings_for_texts<'a>(spec: &CollectionSpec, models: &'a Models) -> Re
         precondition(
             FINGERPRINT_MISMATCH,
             format!(
-                "collection \"{name}\" was filled by {needed}, but this server embeds with {}; start the server with the collection's model, or make a new collection",
+                "collection \"{name}\" was filled by {needed}, but this server embeds with {}; start the server with the collection's model, or embed its texts anew with another one (toller collections reembed {name})",
                 loaded(models)
+            ),
+        )
+    })
+}
+
+/// The model that embeds documents for a generation that is being filled. O(models), no I/O.
+///
+/// # Errors
+/// `FailedPrecondition` with [`FINGERPRINT_MISMATCH`] when this process does not have it.
+pub(crate) fn embeddings_for_building<'a>(
+    spec: &CollectionSpec,
+    building: &BuildingTarget,
+    models: &'a Models,
+) -> Result<&'a Arc<dyn Embeddings>> {
+    models.compatible_with(&building.fingerprint).ok_or_else(|| {
+        precondition(
+            FINGERPRINT_MISMATCH,
+            format!(
+                "collection \"{}\" is being embedded anew by {}, which this server does not have; start the server with that model, or cancel operation {}",
+                spec.name, building.fingerprint, building.operation
             ),
         )
     })

@@ -3,22 +3,32 @@
 use std::fmt;
 use std::sync::Arc;
 
-use toller_core::error::{Error, FieldViolation, Result};
-use toller_core::vector_store::{ScrollPage, Selector, keyword_documents};
+use toller_core::error::{Error, Result};
+use toller_core::vector_store::{
+    MmrParams, RecordSink, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents,
+};
 use toller_core::{
-    CollectionSpec, Document, DocumentId, EmbeddingRole, Embeddings, Filter, KeywordSearch, Models, Query, Record,
+    CollectionName, CollectionSpec, DocumentId, EmbeddingRole, Embeddings, Filter, KeywordSearch, Query, Record,
     RequestContext, ScoredDocument, Vector, VectorName, VectorStore,
 };
 
+use crate::embedding;
+use crate::foundation::Foundation;
 use crate::guard;
-use crate::new_document::{CheckedDocument, NewDocument, check_documents, check_vector};
+use crate::new_document::{NewDocument, check_documents, check_vector};
+use crate::targets::{self, Outcome, Targets};
+
+/// How often a write is prepared again since the collection got another model meanwhile.
+const WRITE_ATTEMPTS: usize = 8;
 
 /// One open collection. Cheap to clone.
+///
+/// Its reads go to the generation that was current when it was opened. Its writes go where the collection's writes go when they
+/// are made, also if it has another model by then.
 #[derive(Clone)]
 pub struct CollectionHandle {
-    spec: Arc<CollectionSpec>,
-    store: Arc<dyn VectorStore>,
-    models: Arc<Models>,
+    targets: Targets,
+    foundation: Foundation,
 }
 
 /// How documents are added.
@@ -49,19 +59,24 @@ pub struct TextUsage {
 }
 
 impl CollectionHandle {
-    /// A handle on a collection that exists in `store` with the parameters of `spec`.
-    pub fn new(spec: CollectionSpec, store: Arc<dyn VectorStore>, models: Arc<Models>) -> Self {
-        Self { spec: Arc::new(spec), store, models }
+    /// A handle on a collection whose current generation exists in the store with the parameters of its spec.
+    pub(crate) fn new(targets: Targets, foundation: Foundation) -> Self {
+        Self { targets, foundation }
     }
 
-    /// The collection as the catalogue records it.
+    /// The collection as the catalogue recorded it when it was opened.
     pub fn spec(&self) -> &CollectionSpec {
-        &self.spec
+        &self.targets.spec
     }
 
     /// The store that keeps it.
     pub fn store(&self) -> &Arc<dyn VectorStore> {
-        &self.store
+        &self.foundation.store
+    }
+
+    /// What the store keeps it under.
+    fn name(&self) -> &CollectionName {
+        &self.targets.current
     }
 
     /// Embeds and writes documents, replacing those with the same ids; all or none. An empty list gives an empty answer.
@@ -95,72 +110,22 @@ impl CollectionHandle {
         documents: Vec<NewDocument>,
         options: AddOptions<'_>,
     ) -> Result<Added> {
-        let checked = check_documents(context, &self.spec, documents, options.request_id)?;
+        let checked = check_documents(context, self.spec(), documents, options.request_id)?;
         if checked.is_empty() {
             return Ok(Added::default());
         }
-        let ids = checked.iter().map(|document| document.id.clone()).collect();
-        let (records, usage) = self.embedded(context, checked, options.refuse_truncation).await?;
-        self.store.upsert(context, &self.spec.name, records).await?;
-        Ok(Added { ids, usage })
-    }
-
-    /// Gives every document without a vector that of its text.
-    async fn embedded(
-        &self,
-        context: &RequestContext,
-        documents: Vec<CheckedDocument>,
-        refuse_truncation: bool,
-    ) -> Result<(Vec<Record>, Vec<TextUsage>)> {
-        let without_vector = || documents.iter().enumerate().filter(|(_, document)| document.vector.is_none());
-        let indexes: Vec<usize> = without_vector().map(|(index, _)| index).collect();
-        let texts: Vec<String> = without_vector().map(|(_, document)| document.page_content.clone()).collect();
-        let embeddings = if texts.is_empty() {
-            Vec::new()
-        } else {
-            let model = guard::embeddings_for_texts(&self.spec, &self.models)?;
-            model.embed(context, EmbeddingRole::Document, texts).await?
-        };
-        if embeddings.len() != indexes.len() {
-            return Err(Error::Internal(format!(
-                "the model gave {} vectors for {} texts",
-                embeddings.len(),
-                indexes.len()
-            )));
+        let ids = checked.iter().map(|checked| checked.document.id.clone()).collect();
+        let Foundation { models, .. } = &self.foundation;
+        let mut targets = self.targets.clone();
+        for _ in 0..WRITE_ATTEMPTS {
+            let (records, usage) =
+                embedding::prepared(context, models, &targets, &checked, options.refuse_truncation).await?;
+            match targets::write(&self.foundation, context, &targets, records).await? {
+                Outcome::Written => return Ok(Added { ids, usage }),
+                Outcome::Moved(now) => targets = now,
+            }
         }
-        if refuse_truncation {
-            let cut = indexes.iter().zip(&embeddings).filter(|(_, embedding)| embedding.truncated);
-            Error::from_violations(cut.map(|(index, _)| self.truncation_violation(*index)).collect())?;
-        }
-
-        let mut embeddings = embeddings.into_iter();
-        let mut records = Vec::with_capacity(documents.len());
-        let mut usage = Vec::with_capacity(documents.len());
-        for (index, document) in documents.into_iter().enumerate() {
-            let CheckedDocument { id, page_content, metadata, vector, named } = document;
-            let (vector, text_usage) = match (vector, &mut embeddings) {
-                (Some(vector), _) => (vector, TextUsage::default()),
-                (None, rest) => {
-                    let embedding =
-                        rest.next().ok_or_else(|| Error::Internal(format!("text {index} has no vector")))?;
-                    let vector = check_vector(&self.spec, embedding.vector).map_err(|fault| {
-                        Error::Internal(format!("the embedding of documents[{index}] {fault}; nothing was written"))
-                    })?;
-                    (vector, TextUsage { token_count: embedding.token_count, truncated: embedding.truncated })
-                }
-            };
-            records.push(Record { document: Arc::new(Document { id, page_content, metadata }), vector, named });
-            usage.push(text_usage);
-        }
-        Ok((records, usage))
-    }
-
-    fn truncation_violation(&self, index: usize) -> FieldViolation {
-        let most = self.spec.fingerprint.max_tokens;
-        FieldViolation {
-            field: format!("documents[{index}].page_content"),
-            description: format!("is longer than the model's {most} tokens; split it, or allow truncation"),
-        }
+        Err(Error::Aborted(format!("collection \"{}\" got another model all the time; retry", self.spec().name)))
     }
 
     /// The vector to search with: the caller's own, or that of the text in the query role.
@@ -171,7 +136,8 @@ impl CollectionHandle {
     pub async fn query_vector(&self, context: &RequestContext, query: &Query) -> Result<Vector> {
         let text = match query {
             Query::Vector(values) => {
-                return check_vector(&self.spec, values.clone()).map_err(|fault| Error::invalid("query.vector", fault));
+                return check_vector(self.spec(), values.clone())
+                    .map_err(|fault| Error::invalid("query.vector", fault));
             }
             Query::Text(text) => text.clone(),
         };
@@ -187,7 +153,7 @@ impl CollectionHandle {
     /// `InvalidArgument` for `vector_name` when there is no such space, for `query.vector`, and for `query.text`: no model
     /// embeds texts for named vectors.
     pub fn named_query_vector(&self, name: &VectorName, query: &Query) -> Result<Vector> {
-        let space = self.spec.space(Some(name))?;
+        let space = self.spec().space(Some(name))?;
         match query {
             Query::Vector(values) => {
                 space.vector(values.clone()).map_err(|fault| Error::invalid("query.vector", fault))
@@ -204,7 +170,7 @@ impl CollectionHandle {
     /// # Errors
     /// `FailedPrecondition` of [`guard::embeddings_for_texts`].
     pub fn embeddings(&self) -> Result<&Arc<dyn Embeddings>> {
-        guard::embeddings_for_texts(&self.spec, &self.models)
+        guard::embeddings_for_texts(self.spec(), &self.foundation.models)
     }
 
     /// What [`Self::embeddings`] gave for a query, as a vector to search with.
@@ -212,7 +178,38 @@ impl CollectionHandle {
     /// # Errors
     /// `Internal` when it is unusable.
     pub fn embedded_query(&self, vector: Vec<f32>) -> Result<Vector> {
-        check_vector(&self.spec, vector).map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
+        check_vector(self.spec(), vector)
+            .map_err(|fault| Error::Internal(format!("the embedding of the query {fault}")))
+    }
+
+    /// The best documents for a vector; see [`VectorStore::similarity`]. Nothing is embedded.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn similarity(
+        &self,
+        context: &RequestContext,
+        search: VectorSearch<'_>,
+        scoring: Scoring,
+    ) -> Result<Vec<ScoredDocument>> {
+        self.store().similarity(context, self.name(), search, scoring).await
+    }
+
+    /// Documents that are near to a vector and far from each other; see [`VectorStore::max_marginal_relevance`]. Nothing is
+    /// embedded.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn max_marginal_relevance(
+        &self,
+        context: &RequestContext,
+        vector: &Vector,
+        using: Option<&VectorName>,
+        filter: Option<&Filter>,
+        params: MmrParams,
+        scoring: Scoring,
+    ) -> Result<Vec<ScoredDocument>> {
+        self.store().max_marginal_relevance(context, self.name(), vector, using, filter, params, scoring).await
     }
 
     /// The best documents for keywords, with their BM25 scores and ranks, vectors included; without relevance and
@@ -225,7 +222,7 @@ impl CollectionHandle {
         context: &RequestContext,
         search: KeywordSearch<'_>,
     ) -> Result<Vec<ScoredDocument>> {
-        Ok(keyword_documents(self.store.keyword_search(context, &self.spec.name, search).await?))
+        Ok(keyword_documents(self.store().keyword_search(context, self.name(), search).await?))
     }
 
     /// Records by id, aligned with the input; see [`VectorStore::get`].
@@ -233,7 +230,7 @@ impl CollectionHandle {
     /// # Errors
     /// As the store.
     pub async fn get(&self, context: &RequestContext, ids: &[DocumentId]) -> Result<Vec<Option<Record>>> {
-        self.store.get(context, &self.spec.name, ids).await
+        self.store().get(context, self.name(), ids).await
     }
 
     /// Removes records and returns how many were there; see [`VectorStore::delete`].
@@ -241,7 +238,7 @@ impl CollectionHandle {
     /// # Errors
     /// As the store.
     pub async fn delete(&self, context: &RequestContext, selector: &Selector) -> Result<u64> {
-        self.store.delete(context, &self.spec.name, selector).await
+        targets::delete(&self.foundation, context, self.name(), selector).await
     }
 
     /// How many records match; see [`VectorStore::count`].
@@ -249,7 +246,7 @@ impl CollectionHandle {
     /// # Errors
     /// As the store.
     pub async fn count(&self, context: &RequestContext, filter: Option<&Filter>) -> Result<u64> {
-        self.store.count(context, &self.spec.name, filter).await
+        self.store().count(context, self.name(), filter).await
     }
 
     /// A page of records in the order of id bytes; see [`VectorStore::scroll`].
@@ -263,7 +260,15 @@ impl CollectionHandle {
         from: Option<&DocumentId>,
         limit: usize,
     ) -> Result<ScrollPage> {
-        self.store.scroll(context, &self.spec.name, filter, from, limit).await
+        self.store().scroll(context, self.name(), filter, from, limit).await
+    }
+
+    /// Hands every record to `sink`, all as of one moment; see [`VectorStore::snapshot`]. Returns how many there were.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn snapshot(&self, context: &RequestContext, sink: RecordSink) -> Result<u64> {
+        self.store().snapshot(context, self.name(), sink).await
     }
 }
 
@@ -271,8 +276,8 @@ impl fmt::Debug for CollectionHandle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("CollectionHandle")
-            .field("spec", &self.spec)
-            .field("store", &self.store.backend())
+            .field("spec", self.spec())
+            .field("store", &self.store().backend())
             .finish_non_exhaustive()
     }
 }

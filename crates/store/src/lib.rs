@@ -9,13 +9,21 @@ pub mod backends;
 pub mod collections;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod embedding;
 pub mod error;
+mod fence;
+mod foundation;
 pub mod guard;
 pub mod handle;
 pub mod keyword;
 mod lifecycle;
 mod made_id;
 pub mod new_document;
+pub mod operations;
+mod record;
+pub mod reembed;
+pub mod restore;
+mod targets;
 
 #[cfg(feature = "edge")]
 pub use backends::edge::{EdgeConfig, EdgeError, EdgeStore};
@@ -24,3 +32,5 @@ pub use collections::{CollectionOptions, CollectionStats, CollectionUpdate, Coll
 pub use error::FileError;
 pub use handle::{AddOptions, Added, CollectionHandle, TextUsage};
 pub use new_document::NewDocument;
+pub use operations::Operations;
+pub use restore::{EncodedRetriever, Restore, RestoredNames, Restores};

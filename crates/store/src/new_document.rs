@@ -1,12 +1,13 @@
 //! A document as a caller gives it, and the checks that come before anything is paid for.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use toller_core::error::{Error, FieldViolation, Result, join_path};
 use toller_core::value::check_metadata;
 use toller_core::vector_space::no_such_space;
 use toller_core::{
-    CollectionSpec, DocumentId, Metadata, NamedVectors, RequestContext, Vector, VectorName, VectorSpace,
+    CollectionSpec, Document, DocumentId, Metadata, NamedVectors, RequestContext, Vector, VectorName, VectorSpace,
 };
 
 use crate::made_id::{Place, fresh_id, repeatable_id};
@@ -35,9 +36,7 @@ pub struct NewDocument {
 /// A [`NewDocument`] that passed its checks.
 #[derive(Debug)]
 pub(crate) struct CheckedDocument {
-    pub(crate) id: DocumentId,
-    pub(crate) page_content: String,
-    pub(crate) metadata: Metadata,
+    pub(crate) document: Arc<Document>,
     pub(crate) vector: Option<Vector>,
     pub(crate) named: NamedVectors,
 }
@@ -86,7 +85,11 @@ pub(crate) fn check_documents(
         }
         if let (Some(id), Some(vector)) = (id, vector) {
             first_index.entry(id.clone()).or_insert(index);
-            checked.push(CheckedDocument { id, page_content, metadata, vector, named });
+            checked.push(CheckedDocument {
+                document: Arc::new(Document { id, page_content, metadata }),
+                vector,
+                named,
+            });
         }
     }
     Error::from_violations(violations)?;
@@ -124,7 +127,16 @@ fn make_id(
 
 /// A main vector that a caller brings, checked for the collection.
 pub(crate) fn check_vector(spec: &CollectionSpec, values: Vec<f32>) -> Result<Vector, String> {
-    VectorSpace { dimension: spec.fingerprint.dimension, metric: spec.metric }.vector(values)
+    main_space(spec).vector(values)
+}
+
+/// A vector of so many dimensions fits into the collection.
+pub(crate) fn check_dimension(spec: &CollectionSpec, found: usize) -> Result<(), String> {
+    main_space(spec).check_dimension(found)
+}
+
+fn main_space(spec: &CollectionSpec) -> VectorSpace {
+    VectorSpace { dimension: spec.fingerprint.dimension, metric: spec.metric }
 }
 
 fn check_named_vector(spec: &CollectionSpec, name: &str, values: Vec<f32>) -> Result<(VectorName, Vector), String> {

@@ -18,7 +18,7 @@ use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::embeddings::Embedding;
 use toller_core::error::{Error, ResourceKind, Result};
-use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, DocumentId, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordParams, KeywordSearch,
     Language, Metadata, Metric, Models, Principal, Query, Record, RequestContext, Role, Tenant, Value, VectorStore,
@@ -271,6 +271,9 @@ impl<T: Catalog> Catalog for Failing<T> {
     async fn remove(&self, context: &RequestContext, kind: RecordKind, name: &str, version: u64) -> Result<()> {
         self.step()?.remove(context, kind, name, version).await
     }
+    async fn tenants(&self, kind: RecordKind) -> Result<Vec<Tenant>> {
+        self.step()?.tenants(kind).await
+    }
 }
 
 #[async_trait]
@@ -332,6 +335,9 @@ impl<T: VectorStore> VectorStore for Failing<T> {
     }
     async fn count(&self, context: &RequestContext, name: &CollectionName, filter: Option<&Filter>) -> Result<u64> {
         self.step()?.count(context, name, filter).await
+    }
+    async fn snapshot(&self, context: &RequestContext, name: &CollectionName, sink: RecordSink) -> Result<u64> {
+        self.step()?.snapshot(context, name, sink).await
     }
 }
 
@@ -657,7 +663,7 @@ async fn texts_need_the_model_that_filled_the_collection() {
     ] {
         let (reason, message) = reason(answer);
         assert_eq!(reason, "FINGERPRINT_MISMATCH");
-        for part in ["fake/old", "fake/new", "\"docs\"", "make a new collection"] {
+        for part in ["fake/old", "fake/new", "\"docs\"", "toller collections reembed docs"] {
             assert!(message.contains(part), "{message:?} must contain {part:?}");
         }
     }

@@ -563,11 +563,13 @@ pub enum StoreOperation {
     Scroll,
     /// How many records.
     Count,
+    /// Every record, as of one moment.
+    Snapshot,
 }
 
 impl StoreOperation {
     /// Every operation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Create,
         Self::DropCollection,
         Self::Upsert,
@@ -577,6 +579,7 @@ impl StoreOperation {
         Self::KeywordSearch,
         Self::Scroll,
         Self::Count,
+        Self::Snapshot,
     ];
 
     /// Its name in spans and labels.
@@ -591,6 +594,7 @@ impl StoreOperation {
             Self::KeywordSearch => "keyword_search",
             Self::Scroll => "scroll",
             Self::Count => "count",
+            Self::Snapshot => "snapshot",
         }
     }
 }

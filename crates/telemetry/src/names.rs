@@ -99,6 +99,12 @@ names! {
     TOLLER_RERANK_DOCUMENTS = "toller.rerank.documents";
     /// Pairs that were cut to the model's longest input (int).
     TOLLER_RERANK_TRUNCATED = "toller.rerank.truncated";
+    /// What an operation does, such as `reembed`.
+    TOLLER_OPERATION_KIND = "toller.operation.kind";
+    /// The operation's id.
+    TOLLER_OPERATION_ID = "toller.operation.id";
+    /// Documents that the operation has done (int).
+    TOLLER_OPERATION_DOCUMENTS = "toller.operation.documents";
     /// Candidates that maximal marginal relevance chose from (int).
     TOLLER_MMR_CANDIDATES = "toller.mmr.candidates";
     /// Trade-off of maximal marginal relevance: 1 is pure relevance (double).

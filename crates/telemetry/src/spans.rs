@@ -401,6 +401,28 @@ pub fn embedding_batch(texts: usize, tokens: usize, model: &str) -> Span {
     )
 }
 
+/// The span of an operation of one process on a collection, exported as `{kind} {collection}`: a trace of its own, since it
+/// outlives the request that started it.
+pub fn operation(kind: &'static str, collection: &str, model: &str, id: &str) -> Span {
+    tracing::info_span!(
+        parent: None,
+        "operation",
+        { names::OTEL_NAME } = format_args!("{kind} {collection}"),
+        { names::OTEL_KIND } = "internal",
+        { names::TOLLER_OPERATION_KIND } = kind,
+        { names::TOLLER_OPERATION_ID } = id,
+        { names::TOLLER_COLLECTION } = collection,
+        { names::TOLLER_EMBEDDING_MODEL } = model,
+        { names::TOLLER_OPERATION_DOCUMENTS } = Empty,
+        { names::ERROR_TYPE } = Empty,
+    )
+}
+
+/// Adds the number of documents that are done to an operation's span.
+pub fn record_documents(span: &Span, documents: u64) {
+    span.record(names::TOLLER_OPERATION_DOCUMENTS, i64::try_from(documents).unwrap_or(i64::MAX));
+}
+
 /// The span of a search by keywords, exported as `keyword_search {collection}`, with `k` rows at most asked for.
 pub fn store_keyword_search(backend: &str, collection: &str, k: usize) -> Span {
     let span = store_operation(backend, collection, "keyword_search");

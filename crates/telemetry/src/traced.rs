@@ -11,7 +11,7 @@ use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::language_model::{Completion, CompletionOptions};
 use toller_core::vector_store::{
-    MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
+    MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
 };
 use toller_core::{
     ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
@@ -183,7 +183,7 @@ impl TracedVectorStore {
     }
 
     fn span(&self, operation: StoreOperation, collection: &CollectionName) -> Span {
-        spans::store_operation(self.inner.backend(), collection.as_str(), operation.as_str())
+        spans::store_operation(self.inner.backend(), collection.logical(), operation.as_str())
     }
 
     /// Runs `call` within `span`, and records its time and its error, or with `rows` what it returned.
@@ -274,7 +274,7 @@ impl VectorStore for TracedVectorStore {
         collection: &CollectionName,
         search: VectorSearch<'_>,
     ) -> Result<Vec<ScoredRecord>> {
-        let span = spans::store_search(self.inner.backend(), collection.as_str(), search.limit);
+        let span = spans::store_search(self.inner.backend(), collection.logical(), search.limit);
         let call = self.inner.search(context, collection, search);
         self.measure(StoreOperation::Search, span, call, |hits| Some(hits.len())).await
     }
@@ -285,7 +285,7 @@ impl VectorStore for TracedVectorStore {
         collection: &CollectionName,
         search: KeywordSearch<'_>,
     ) -> Result<Vec<ScoredRecord>> {
-        let span = spans::store_keyword_search(self.inner.backend(), collection.as_str(), search.limit);
+        let span = spans::store_keyword_search(self.inner.backend(), collection.logical(), search.limit);
         let call = self.inner.keyword_search(context, collection, search);
         self.measure(StoreOperation::KeywordSearch, span, call, |hits| Some(hits.len())).await
     }
@@ -314,6 +314,12 @@ impl VectorStore for TracedVectorStore {
         self.measure(operation, self.span(operation, collection), call, |_| None).await
     }
 
+    async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: RecordSink) -> Result<u64> {
+        let operation = StoreOperation::Snapshot;
+        let call = self.inner.snapshot(context, collection, sink);
+        self.measure(operation, self.span(operation, collection), call, |count| usize::try_from(*count).ok()).await
+    }
+
     async fn similarity(
         &self,
         context: &RequestContext,
@@ -321,7 +327,7 @@ impl VectorStore for TracedVectorStore {
         search: VectorSearch<'_>,
         scoring: Scoring,
     ) -> Result<Vec<ScoredDocument>> {
-        let span = spans::store_search(self.inner.backend(), collection.as_str(), search.limit);
+        let span = spans::store_search(self.inner.backend(), collection.logical(), search.limit);
         let call = self.inner.similarity(context, collection, search, scoring);
         self.measure(StoreOperation::Search, span, call, |hits| Some(hits.len())).await
     }

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::keyword::keyword_not_indexed;
-use toller_core::vector_store::{MmrParams, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     CollectionName, Document, DocumentId, Durability, EmbeddingRole, Embeddings, Error, Filter, Fingerprint,
     KeywordSearch, Metric, Principal, Record, RequestContext, ScoredDocument, Vector, VectorStore,
@@ -192,6 +192,10 @@ impl VectorStore for FixedStore {
     }
 
     async fn count(&self, _: &RequestContext, _: &CollectionName, _: Option<&Filter>) -> Result<u64, Error> {
+        Err(Error::Unavailable("fixed".to_owned()))
+    }
+
+    async fn snapshot(&self, _: &RequestContext, _: &CollectionName, _: RecordSink) -> Result<u64, Error> {
         Err(Error::Unavailable("fixed".to_owned()))
     }
 }

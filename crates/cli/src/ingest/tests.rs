@@ -131,6 +131,13 @@ impl Collections for Fake {
         Err(Status::unimplemented("list"))
     }
 
+    async fn reembed(
+        &self,
+        _: Request<v1::CollectionsReembedRequest>,
+    ) -> Result<Response<v1::CollectionsReembedResponse>, Status> {
+        Err(Status::unimplemented("reembed"))
+    }
+
     async fn update(
         &self,
         _: Request<v1::CollectionsUpdateRequest>,

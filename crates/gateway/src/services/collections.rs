@@ -120,6 +120,18 @@ impl CollectionsRpc for CollectionsService {
         .await
     }
 
+    async fn reembed(
+        &self,
+        request: Request<v1::CollectionsReembedRequest>,
+    ) -> Result<Response<v1::CollectionsReembedResponse>, Status> {
+        answer(request, Role::Admin, async |context, message| {
+            let name = convert::collection_name_from_message("name", &message.name)?;
+            let operation = self.collections.reembed(&context, &name, message.model.as_deref()).await?;
+            Ok(v1::CollectionsReembedResponse { operation: Some(convert::operation_to_message(&operation)) })
+        })
+        .await
+    }
+
     async fn stats(
         &self,
         request: Request<v1::CollectionsStatsRequest>,

@@ -9,7 +9,7 @@ use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::fingerprint::Pooling;
 use toller_core::retriever::RetrieverSpec;
-use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, DocumentId, DocumentStore, Durability, EmbeddingRole, Embeddings, Error, Filter,
     Fingerprint, KeywordSearch, Metadata, Metric, Models, Principal, Query, Record, RequestContext, RerankScore,
@@ -285,5 +285,8 @@ impl VectorStore for Whims {
     }
     async fn count(&self, context: &RequestContext, name: &CollectionName, filter: Option<&Filter>) -> Result<u64> {
         self.0.count(context, name, filter).await
+    }
+    async fn snapshot(&self, context: &RequestContext, name: &CollectionName, sink: RecordSink) -> Result<u64> {
+        self.0.snapshot(context, name, sink).await
     }
 }

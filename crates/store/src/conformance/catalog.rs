@@ -75,6 +75,27 @@ pub async fn records_of_tenants_are_apart(catalog: Arc<dyn Catalog>) {
     assert_eq!(catalog.list(&ours, KIND).await.unwrap().len(), 1);
 }
 
+/// Tenants are told by the kind of record that they have.
+pub async fn tenants_with_records_of_a_kind_are_found(catalog: Arc<dyn Catalog>) {
+    assert_eq!(catalog.tenants(RecordKind::Operation).await.unwrap(), []);
+    let mut versions = Vec::new();
+    for (tenant, kind, name) in [
+        ("b", RecordKind::Operation, "1"),
+        ("b", RecordKind::Operation, "2"),
+        ("a", RecordKind::Operation, "1"),
+        ("c", KIND, "1"),
+    ] {
+        versions.push(catalog.swap(&context(tenant), kind, name, Expected::Absent, Vec::new()).await.unwrap());
+    }
+    let found = async |kind| -> Vec<String> {
+        catalog.tenants(kind).await.unwrap().iter().map(|tenant| tenant.as_str().to_owned()).collect()
+    };
+    assert_eq!(found(RecordKind::Operation).await, ["a", "b"]);
+    assert_eq!(found(KIND).await, ["c"]);
+    catalog.remove(&context("a"), RecordKind::Operation, "1", versions[2]).await.unwrap();
+    assert_eq!(found(RecordKind::Operation).await, ["b"]);
+}
+
 /// Counters that many tasks raise by compare-and-swap lose no step.
 pub async fn of_many_swaps_at_once_one_wins(catalog: Arc<dyn Catalog>) {
     const TASKS: usize = 4;

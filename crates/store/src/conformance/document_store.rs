@@ -84,3 +84,24 @@ pub async fn documents_of_tenants_and_collections_are_apart(store: Arc<dyn Docum
     let kept = store.get(&ours, &docs, &ids(["a"])).await.unwrap();
     assert_eq!(kept[0].as_ref().unwrap().metadata["n"], Value::Int(1));
 }
+
+/// Names are listed while they have documents, in order, and of the tenant alone.
+pub async fn names_are_those_with_documents(store: Arc<dyn DocumentStore>) {
+    let (ours, theirs) = (context("conformance"), context("conformance.2"));
+    assert_eq!(store.names(&ours).await.unwrap(), []);
+    // Names that begin alike, and tenants too.
+    for name in ["b", "a.b", "a", "a-b", "B"] {
+        let documents = ["1", "2", "3"].map(|id| document(id, Metadata::new()));
+        store.put(&ours, &collection(name), documents.to_vec()).await.unwrap();
+    }
+    for tenant in ["conform", "conformance.2", "z"] {
+        store.put(&context(tenant), &collection("theirs"), vec![document("1", Metadata::new())]).await.unwrap();
+    }
+    assert_eq!(store.names(&ours).await.unwrap(), ["B", "a", "a-b", "a.b", "b"].map(collection));
+    assert_eq!(store.names(&theirs).await.unwrap(), [collection("theirs")]);
+    assert_eq!(store.names(&context("nobody")).await.unwrap(), []);
+
+    assert_eq!(store.delete(&ours, &collection("a"), &ids(["1", "2"])).await.unwrap(), 2);
+    assert_eq!(store.delete(&ours, &collection("b"), &ids(["1", "2", "3"])).await.unwrap(), 3);
+    assert_eq!(store.names(&ours).await.unwrap(), ["B", "a", "a-b", "a.b"].map(collection));
+}

@@ -34,6 +34,7 @@ pub mod relevance;
 pub mod scroll;
 pub mod search;
 pub mod selectivity;
+pub mod snapshots;
 pub mod tenants;
 pub mod writes;
 
@@ -90,6 +91,9 @@ macro_rules! vector_store_conformance {
             scroll::a_cursor_stays_right_while_others_write,
             concurrency::readers_see_whole_batches,
             concurrency::no_write_is_lost,
+            snapshots::a_snapshot_holds_every_record_with_all_vectors,
+            snapshots::writes_during_a_snapshot_are_in_it_whole_or_not_at_all,
+            snapshots::a_fault_of_the_sink_ends_a_snapshot,
             tenants::no_operation_reaches_another_tenant,
         }
     };
@@ -105,6 +109,8 @@ macro_rules! document_store_conformance {
             document_store::pages_are_in_id_order,
             document_store::all_documents_of_a_collection_are_removed,
             document_store::documents_of_tenants_and_collections_are_apart,
+            document_store::names_are_those_with_documents,
+            snapshots::a_snapshot_of_documents_is_of_one_moment,
         }
     };
 }
@@ -118,6 +124,7 @@ macro_rules! catalog_conformance {
             catalog::versions_are_never_given_twice,
             catalog::records_are_listed_by_name_and_kind,
             catalog::records_of_tenants_are_apart,
+            catalog::tenants_with_records_of_a_kind_are_found,
             catalog::of_many_swaps_at_once_one_wins,
         }
     };

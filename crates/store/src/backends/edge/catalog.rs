@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use redb::ReadableTable;
 use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::error::{Error, Result};
-use toller_core::{Catalog, RequestContext};
+use toller_core::{Catalog, Principal, RequestContext, Tenant};
 
 use super::database::{CATALOG, Records, VERSIONS, fault};
 
@@ -104,6 +104,27 @@ impl Catalog for EdgeCatalog {
                 }
                 table.remove(key).map_err(fault)?;
                 Ok(())
+            })
+            .await
+    }
+
+    async fn tenants(&self, kind: RecordKind) -> Result<Vec<Tenant>> {
+        // The pool wants to know who waits: here it is the process itself.
+        let context = RequestContext::new(Principal::anonymous());
+        self.records
+            .read(&context, move |transaction| {
+                let table = transaction.open_table(CATALOG).map_err(fault)?;
+                let mut tenants: Vec<Tenant> = Vec::new();
+                for entry in table.iter().map_err(fault)? {
+                    let (key, _) = entry.map_err(fault)?;
+                    let (tenant, its_kind, _) = key.value();
+                    // They come in order.
+                    if its_kind == kind.as_str() && tenants.last().is_none_or(|last| last.as_str() != tenant) {
+                        let broken = |fault| Error::Internal(format!("a tenant in the catalogue {fault}"));
+                        tenants.push(Tenant::new(tenant).map_err(broken)?);
+                    }
+                }
+                Ok(tenants)
             })
             .await
     }

@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use toller_core::document_store::DocumentSink;
 use toller_core::error::{Error, Result};
 use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
 
 use super::database::{DOCUMENTS, Records, fault};
 use crate::backends::checks::check_documents;
+
+/// Documents that a snapshot hands out at once.
+const SNAPSHOT_PAGE: usize = 256;
 
 /// Keeps documents on disk; every write is one transaction and survives power loss.
 #[derive(Debug, Clone)]
@@ -115,6 +119,64 @@ impl DocumentStore for EdgeDocumentStore {
                     }
                 }
                 Ok(documents)
+            })
+            .await
+    }
+
+    async fn names(&self, context: &RequestContext) -> Result<Vec<CollectionName>> {
+        let tenant = context.tenant().clone();
+        self.records
+            .read(context, move |transaction| {
+                let table = transaction.open_table(DOCUMENTS).map_err(fault)?;
+                let mut names: Vec<CollectionName> = Vec::new();
+                loop {
+                    // From one name the search jumps over all its documents: no name begins with, or goes on with, a control
+                    // character.
+                    let from = names.last().map(|last| format!("{}\0", last.as_str())).unwrap_or_default();
+                    let mut following = table.range((tenant.as_str(), from.as_str(), "")..).map_err(fault)?;
+                    let Some(entry) = following.next() else { return Ok(names) };
+                    let (key, _) = entry.map_err(fault)?;
+                    let (its_tenant, name, _) = key.value();
+                    if its_tenant != tenant.as_str() {
+                        return Ok(names);
+                    }
+                    names.push(CollectionName::new(name).map_err(|fault| {
+                        Error::Internal(format!("the name of a stored document's collection cannot be read: {fault}"))
+                    })?);
+                }
+            })
+            .await
+    }
+
+    async fn snapshot(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        mut sink: DocumentSink,
+    ) -> Result<u64> {
+        let (tenant, collection, owned_context) = (context.tenant().clone(), collection.clone(), context.clone());
+        self.records
+            .read(context, move |transaction| {
+                let table = transaction.open_table(DOCUMENTS).map_err(fault)?;
+                let (mut page, mut count) = (Vec::new(), 0);
+                // The transaction sees what was there when it began, whatever is written meanwhile.
+                for entry in table.range((tenant.as_str(), collection.as_str(), "")..).map_err(fault)? {
+                    let (key, bytes) = entry.map_err(fault)?;
+                    let (its_tenant, its_collection, _) = key.value();
+                    if its_tenant != tenant.as_str() || its_collection != collection.as_str() {
+                        break;
+                    }
+                    page.push(decode(bytes.value())?);
+                    count += 1;
+                    if page.len() == SNAPSHOT_PAGE {
+                        owned_context.check("while documents were read")?;
+                        sink(std::mem::take(&mut page))?;
+                    }
+                }
+                if !page.is_empty() {
+                    sink(page)?;
+                }
+                Ok(count)
             })
             .await
     }

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use qdrant_edge as engine;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
+use toller_core::vector_store::RecordSink;
 use toller_core::{DocumentId, Filter, Record, RequestContext, Tenant};
 
 use super::collection_folder::CollectionFolder;
@@ -203,6 +204,20 @@ impl Shard {
             Ok(())
         })?;
         Ok(ids)
+    }
+
+    /// Hands every record to `sink`; called by the writer, so that nothing changes meanwhile. Returns how many there were.
+    pub(super) fn snapshot(&self, mut sink: RecordSink, context: &RequestContext) -> Result<u64> {
+        let mut count = 0;
+        let check = |()| context.check("while records were read");
+        let everything = engine::WithPayloadInterface::Bool(true);
+        self.for_each_page(None, everything, with_dense(&self.params), check, |points| {
+            let record = |point: engine::Record| record_of(document_of(point.payload)?, point.vector, &self.params);
+            let records = points.into_iter().map(record).collect::<Result<Vec<_>>>()?;
+            count += records.len() as u64;
+            sink(records)
+        })?;
+        Ok(count)
     }
 
     /// Hands all points that pass `filter` to `visit`, page by page. A point that is written meanwhile comes once, as it was

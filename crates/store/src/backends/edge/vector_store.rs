@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::Result;
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
-use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, Vector, VectorStore};
 
 use super::config::EdgeConfig;
@@ -17,7 +17,7 @@ use super::pool::Pool;
 use super::pushdown::push_down;
 use super::registry::Registry;
 use super::slot::Slot;
-use super::writer::Change;
+use super::writer::{Change, Sink};
 use super::{keywords, search};
 use crate::backends::checks::{check_params, check_query, check_records};
 
@@ -218,6 +218,11 @@ impl VectorStore for EdgeVectorStore {
             Ok(ScrollPage { records, next })
         })
         .await
+    }
+
+    async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: RecordSink) -> Result<u64> {
+        let slot = self.registry.find(context, collection)?;
+        self.change(context, slot, Change::Snapshot(Sink(sink), context.clone())).await
     }
 
     async fn count(

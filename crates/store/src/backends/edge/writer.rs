@@ -4,11 +4,13 @@
 //! acknowledges each write. One write is one entry of the engine's log, so that after a crash all of it is there or nothing.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use qdrant_edge as engine;
 use tokio::sync::{mpsc, oneshot};
 use toller_core::error::{Error, Result};
+use toller_core::vector_store::RecordSink;
 use toller_core::{DocumentId, Durability, Filter, RequestContext};
 
 use super::error::engine_fault;
@@ -48,6 +50,17 @@ pub(super) enum Change {
     DeleteMatching(Filter, RequestContext),
     /// Remove everything.
     DeleteAll,
+    /// Change nothing: hand every record out, while nobody writes.
+    Snapshot(Sink, RequestContext),
+}
+
+/// Where the records of a snapshot go.
+pub(super) struct Sink(pub(super) RecordSink);
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Sink")
+    }
 }
 
 /// Writes until the queue is closed.
@@ -61,8 +74,11 @@ pub(super) fn run(shard: &Shard, mut queue: mpsc::Receiver<Write>) {
         while let Some(write) = next {
             match write {
                 Write::Change(change, reply) => {
+                    let is_write = !matches!(change, Change::Snapshot(..));
                     let outcome = apply(shard, change);
-                    if let Ok(count) = outcome {
+                    if let Ok(count) = outcome
+                        && is_write
+                    {
                         unflushed += count as usize;
                     }
                     outcomes.push((outcome, reply));
@@ -109,6 +125,7 @@ fn apply(shard: &Shard, change: Change) -> Result<u64> {
             disk_room::for_opening(shard.folder.path())?;
             delete(shard, ids)
         }
+        Change::Snapshot(Sink(sink), context) => shard.snapshot(sink, &context),
         Change::DeleteAll => {
             disk_room::for_opening(shard.folder.path())?;
             let ids = shard.ids.read().iter().cloned().collect();

@@ -99,4 +99,17 @@ impl Catalog for MemoryCatalog {
         state.records.remove(&key);
         Ok(())
     }
+
+    async fn tenants(&self, kind: RecordKind) -> Result<Vec<Tenant>> {
+        let state = self.state.read();
+        let mut tenants: Vec<Tenant> = state
+            .records
+            .keys()
+            .filter(|(_, its_kind, _)| *its_kind == kind)
+            .map(|(tenant, ..)| tenant.clone())
+            .collect();
+        // They come in order.
+        tenants.dedup();
+        Ok(tenants)
+    }
 }

@@ -6,11 +6,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::RwLock;
+use toller_core::document_store::DocumentSink;
 use toller_core::error::Result;
 use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
 
+use super::offload::run;
 use crate::backends::CollectionKey;
 use crate::backends::checks::check_documents;
+
+/// Documents that a snapshot copies at once.
+const SNAPSHOT_PAGE: usize = 256;
 
 /// The documents of one collection, in the order of id bytes; shared with a dump that is under way.
 pub(super) type DocumentSet = Arc<BTreeMap<DocumentId, Arc<Document>>>;
@@ -90,5 +95,38 @@ impl DocumentStore for MemoryDocumentStore {
                 .collect()
         };
         Ok(page.into_iter().map(Arc::unwrap_or_clone).collect())
+    }
+
+    async fn names(&self, context: &RequestContext) -> Result<Vec<CollectionName>> {
+        let collections = self.collections.read();
+        let of_tenant = collections.keys().filter(|(tenant, _)| tenant == context.tenant());
+        Ok(of_tenant.map(|(_, name)| name.clone()).collect())
+    }
+
+    async fn snapshot(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        mut sink: DocumentSink,
+    ) -> Result<u64> {
+        let found = self.collections.read().get(&key(context, collection)).map(Arc::clone);
+        let Some(set) = found else { return Ok(0) };
+        let context = context.clone();
+        // The sink may block, however few documents there are.
+        run(usize::MAX, move || {
+            let mut documents = set.values();
+            let mut count = 0;
+            loop {
+                context.check("while documents were read")?;
+                let page: Vec<Document> =
+                    documents.by_ref().take(SNAPSHOT_PAGE).map(|document| (**document).clone()).collect();
+                if page.is_empty() {
+                    return Ok(count);
+                }
+                count += page.len() as u64;
+                sink(page)?;
+            }
+        })
+        .await
     }
 }

@@ -20,7 +20,8 @@ use toller_core::{CollectionName, DocumentId, KeywordParams, Metadata, Metric, T
 pub(super) const FORMAT: &str = "toller-memory-dump";
 
 /// Value of [`Header::version`]; raised with every change that older builds cannot read. Version 2 added the keyword
-/// parameters of collections, version 3 named vectors; files of earlier versions are read as having none.
+/// parameters of collections, version 3 named vectors, operations and generations of collections; files of earlier versions are
+/// read as having none.
 pub(super) const VERSION: u64 = 3;
 
 /// The first version that this build reads.
@@ -101,6 +102,8 @@ pub struct DumpCounts {
 pub(super) enum Kind {
     Collection,
     Retriever,
+    Operation,
+    Restore,
 }
 
 impl From<RecordKind> for Kind {
@@ -108,6 +111,8 @@ impl From<RecordKind> for Kind {
         match kind {
             RecordKind::Collection => Self::Collection,
             RecordKind::Retriever => Self::Retriever,
+            RecordKind::Operation => Self::Operation,
+            RecordKind::Restore => Self::Restore,
         }
     }
 }
@@ -117,6 +122,8 @@ impl From<Kind> for RecordKind {
         match kind {
             Kind::Collection => Self::Collection,
             Kind::Retriever => Self::Retriever,
+            Kind::Operation => Self::Operation,
+            Kind::Restore => Self::Restore,
         }
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::{Error, Result};
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
-use toller_core::vector_store::{ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
 
 use super::block::Row;
@@ -253,6 +253,31 @@ impl VectorStore for MemoryVectorStore {
         };
         let (filter, from, context) = (filter.cloned(), from.cloned(), context.clone());
         run(steps, move || scroll(&collection, filter.as_ref(), from, limit, &context)).await
+    }
+
+    async fn snapshot(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        mut sink: RecordSink,
+    ) -> Result<u64> {
+        let collection = self.find(context, collection)?;
+        let rows = collection.table.read().snapshot();
+        let context = context.clone();
+        // The sink may block, however few rows there are.
+        run(usize::MAX, move || {
+            let mut count = 0;
+            for numbered in rows.blocks() {
+                context.check("while records were read")?;
+                let slots = 0..numbered.block.sequences().len();
+                let records = slots.filter_map(|slot| rows.spaces().record_of(&numbered.block, slot).transpose());
+                let records = records.collect::<Result<Vec<_>>>()?;
+                count += records.len() as u64;
+                sink(records)?;
+            }
+            Ok(count)
+        })
+        .await
     }
 
     async fn count(
