@@ -247,7 +247,7 @@ async fn a_deleted_collection_takes_all_its_generations_along() {
         collections.delete(&context(), &name("docs")).await.unwrap();
         let ended = collections.operations().wait(&context(), &started.id, None).await.unwrap();
         assert_eq!(ended.state, OperationState::Cancelled, "{ended:?}");
-        assert_eq!(held().await, []);
+        assert_eq!(held().await, [0_u32; 0]);
         let fault = handle.add(&writer(), vec![document("x", "x")], None).await.unwrap_err();
         assert_eq!(fault, Error::NotFound { kind: ResourceKind::Collection, name: "docs".to_owned() });
         let remade = make(&collections, "docs", "old", 1).await;
