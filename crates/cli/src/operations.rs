@@ -90,10 +90,9 @@ async fn list(json: bool, server: &ServerArgs) -> Outcome {
                 operation.subject.clone(),
                 or_dash(OperationState::from_message(operation.state)),
                 done(operation),
-                moment(operation.started_at.as_ref()),
             ]
         });
-        let header = ["id", "kind", "on", "state", "done", "started"];
+        let header = ["id", "kind", "on", "state", "done"];
         output.line(table::plain(&header, rows.collect(), output.look))?;
     }
     output.flush()?;

@@ -118,8 +118,15 @@ impl CollectionHandle {
         let Foundation { models, .. } = &self.foundation;
         let mut targets = self.targets.clone();
         for _ in 0..WRITE_ATTEMPTS {
-            let (records, usage) =
-                embedding::prepared(context, models, &targets, &checked, options.refuse_truncation).await?;
+            let prepared = embedding::prepared(context, models, &targets, &checked, options.refuse_truncation).await;
+            let (records, usage) = match prepared {
+                Err(fault @ Error::FailedPrecondition { .. }) => {
+                    // What was wanted when the collection was opened may not be any more.
+                    targets = targets::moved(&self.foundation, context, &targets).await?.ok_or(fault)?;
+                    continue;
+                }
+                other => other?,
+            };
             match targets::write(&self.foundation, context, &targets, records).await? {
                 Outcome::Written => return Ok(Added { ids, usage }),
                 Outcome::Moved(now) => targets = now,

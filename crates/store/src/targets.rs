@@ -102,6 +102,16 @@ pub(crate) async fn write(
     .await
 }
 
+/// What writes have to be prepared for now; none when it is the same still.
+pub(crate) async fn moved(
+    foundation: &Foundation,
+    context: &RequestContext,
+    targets: &Targets,
+) -> Result<Option<Targets>> {
+    let (_, record) = foundation.records.ready(context, &targets.spec.name).await?;
+    Ok(Some(Targets::of(record)).filter(|now| !targets.are_as(now)))
+}
+
 /// Removes records from every generation that is written, and returns how many the current one had.
 pub(crate) async fn delete(
     foundation: &Foundation,

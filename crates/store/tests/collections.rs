@@ -411,12 +411,12 @@ async fn a_delete_that_crashes_anywhere_can_be_repeated() {
             break;
         }
     }
-    assert_eq!(crashes, 4, "get, swap, drop, remove");
+    assert_eq!(crashes, 5, "get, swap, two drops (a generation may have been begun), remove");
 }
 
 #[tokio::test]
 async fn a_create_after_a_crashed_delete_starts_empty() {
-    for calls in 2..4 {
+    for calls in 2..5 {
         let memory = MemoryStore::new();
         let collections = collections(&memory, None);
         let made = handle(&collections, "a", CLIENT).await;
@@ -712,4 +712,64 @@ async fn nobody_waits_for_an_answer_that_nobody_wants() {
         assert!(faults.iter().all(is_right), "{faults:?}");
     }
     assert_eq!(docs.count(&context(), None).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn embedding_anew_that_crashes_anywhere_is_finished_or_undone_by_the_next_process() {
+    let both = || {
+        let mut models = Models::default();
+        models.embeddings.add_default("old", FakeModel::new("old") as _).unwrap();
+        models.embeddings.add("new", FakeModel::new("new") as _).unwrap();
+        models
+    };
+    let mut crashes = 0;
+    for calls in 0.. {
+        let memory = MemoryStore::new();
+        let healthy = || Collections::new(Arc::clone(&memory.vectors) as _, Arc::clone(&memory.catalog) as _, both());
+        let docs = handle(&healthy(), "docs", VectorSource::Model).await;
+        docs.add(&context(), ["a", "bb", "ccc"].map(|id| with_id(id, id)).to_vec(), None).await.unwrap();
+
+        let calls_left = Arc::new(AtomicUsize::new(calls));
+        let crashing = Collections::new(
+            Arc::new(Failing { inner: Arc::clone(&memory.vectors), calls_left: Arc::clone(&calls_left) }),
+            Arc::new(Failing { inner: Arc::clone(&memory.catalog), calls_left }),
+            both(),
+        )
+        .with_reembed_batch(1);
+        let ended = match crashing.reembed(&context(), &name("docs"), Some("new")).await {
+            Ok(started) => crashing.operations().wait(&context(), &started.id, None).await,
+            Err(fault) => Err(fault),
+        };
+        drop(crashing);
+
+        let next = healthy();
+        next.resume_operations().await.unwrap();
+        for operation in next.operations().list(&context()).await.unwrap() {
+            let operation = next.operations().wait(&context(), &operation.id, None).await.unwrap();
+            assert!(operation.has_ended(), "after {calls} calls: {operation:?}");
+        }
+        let held = async || -> Vec<u32> {
+            let mut held = Vec::new();
+            for number in 1..=5 {
+                if memory.vectors.params(&context(), &name("docs").generation(number)).await.is_ok() {
+                    held.push(number);
+                }
+            }
+            held
+        };
+        let opened = next.open(&context(), &name("docs")).await.unwrap();
+        assert_eq!(opened.count(&context(), None).await.unwrap(), 3, "after {calls} calls");
+        let has_new = opened.spec().fingerprint.model == "new";
+        assert_eq!(held().await.len(), if has_new { 2 } else { 1 }, "after {calls} calls: {:?}", held().await);
+        let again = next.reembed(&context(), &name("docs"), Some("new")).await.unwrap();
+        let again = next.operations().wait(&context(), &again.id, None).await.unwrap();
+        assert_eq!((again.state, again.done), (toller_core::OperationState::Succeeded, if has_new { 0 } else { 3 }));
+        next.delete(&context(), &name("docs")).await.unwrap();
+        assert_eq!(held().await, [0_u32; 0], "after {calls} calls");
+        if ended.is_ok_and(|operation| operation.state == toller_core::OperationState::Succeeded) {
+            break;
+        }
+        crashes += 1;
+    }
+    assert!(crashes > 20, "{crashes}");
 }

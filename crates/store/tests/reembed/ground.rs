@@ -17,29 +17,29 @@ use toller_store::{EdgeConfig, EdgeStore};
 use crate::model::TestModel;
 
 /// The caller whose calls no gate holds up.
-pub const WRITER: &str = "writer";
+pub(crate) const WRITER: &str = "writer";
 
 /// A store that can be closed and opened again.
-pub enum Ground {
+pub(crate) enum Ground {
     Memory(MemoryStore),
     #[cfg(feature = "edge")]
     Edge(TempDir, Option<EdgeStore>),
 }
 
 /// Runs a test on every backend.
-pub async fn on_every_backend(test: impl AsyncFn(&mut Ground)) {
+pub(crate) async fn on_every_backend(test: impl AsyncFn(&mut Ground)) {
     test(&mut Ground::memory()).await;
     #[cfg(feature = "edge")]
     test(&mut Ground::edge().await).await;
 }
 
 impl Ground {
-    pub fn memory() -> Self {
+    pub(crate) fn memory() -> Self {
         Self::Memory(MemoryStore::new())
     }
 
     #[cfg(feature = "edge")]
-    pub async fn edge() -> Self {
+    pub(crate) async fn edge() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder).await;
         Self::Edge(folder, Some(store))
@@ -57,13 +57,13 @@ impl Ground {
     }
 
     /// A process over the store.
-    pub fn collections(&mut self, models: Models) -> Collections {
+    pub(crate) fn collections(&mut self, models: Models) -> Collections {
         let (vectors, catalog) = self.parts();
         Collections::new(vectors, catalog, models).with_reembed_batch(10)
     }
 
     /// Closes the store and opens what it left.
-    pub async fn reopen(&mut self) {
+    pub(crate) async fn reopen(&mut self) {
         match self {
             Self::Memory(store) => {
                 let folder: TempDir = tempfile::tempdir().unwrap();
@@ -93,27 +93,27 @@ fn context_of(principal: &str, tenant: &str) -> RequestContext {
     RequestContext::new(Principal { name: principal.into(), tenant, role: Role::Admin })
 }
 
-pub fn context() -> RequestContext {
+pub(crate) fn context() -> RequestContext {
     context_of("admin", "ours")
 }
 
-pub fn writer() -> RequestContext {
+pub(crate) fn writer() -> RequestContext {
     context_of(WRITER, "ours")
 }
 
-pub fn theirs() -> RequestContext {
+pub(crate) fn theirs() -> RequestContext {
     context_of("admin", "theirs")
 }
 
-pub fn name(name: &str) -> CollectionName {
+pub(crate) fn name(name: &str) -> CollectionName {
     CollectionName::new(name).unwrap()
 }
 
-pub fn id(id: &str) -> DocumentId {
+pub(crate) fn id(id: &str) -> DocumentId {
     DocumentId::new(id).unwrap()
 }
 
-pub fn new_collection(text: &str, vectors: VectorSource) -> NewCollection {
+pub(crate) fn new_collection(text: &str, vectors: VectorSource) -> NewCollection {
     NewCollection {
         name: name(text),
         description: String::new(),
@@ -124,21 +124,21 @@ pub fn new_collection(text: &str, vectors: VectorSource) -> NewCollection {
 }
 
 /// What a filter can tell texts apart by.
-pub fn parity(text: &str) -> i64 {
+pub(crate) fn parity(text: &str) -> i64 {
     text.len() as i64 % 3
 }
 
-pub fn with_parity(parity: i64) -> Filter {
+pub(crate) fn with_parity(parity: i64) -> Filter {
     Filter::Eq(KeyPath::parse("parity").unwrap(), Value::Int(parity))
 }
 
-pub fn document(id: &str, text: &str) -> NewDocument {
+pub(crate) fn document(id: &str, text: &str) -> NewDocument {
     let metadata = Metadata::from([("parity".to_owned(), Value::Int(parity(text)))]);
     NewDocument { id: Some(id.to_owned()), page_content: text.to_owned(), metadata, ..NewDocument::default() }
 }
 
 /// A collection filled by a model, with so many documents.
-pub async fn make(collections: &Collections, text: &str, model: &str, documents: usize) -> CollectionHandle {
+pub(crate) async fn make(collections: &Collections, text: &str, model: &str, documents: usize) -> CollectionHandle {
     let new = new_collection(text, VectorSource::NamedModel(model.to_owned()));
     collections.create(&context(), new).await.unwrap();
     let handle = collections.open(&context(), &name(text)).await.unwrap();
@@ -148,9 +148,9 @@ pub async fn make(collections: &Collections, text: &str, model: &str, documents:
 }
 
 /// Everything that a document is stored with.
-pub type Stored = BTreeMap<String, (String, Metadata, Vec<u32>)>;
+pub(crate) type Stored = BTreeMap<String, (String, Metadata, Vec<u32>)>;
 
-pub async fn contents(handle: &CollectionHandle) -> Stored {
+pub(crate) async fn contents(handle: &CollectionHandle) -> Stored {
     let mut stored = Stored::new();
     let mut from = None;
     loop {
@@ -171,7 +171,7 @@ pub async fn contents(handle: &CollectionHandle) -> Stored {
 }
 
 /// What a collection holds that is made now, by that model, of these ids and texts.
-pub async fn expected(collections: &Collections, model: &Arc<TestModel>, kept: &[(String, String)]) -> Stored {
+pub(crate) async fn expected(collections: &Collections, model: &Arc<TestModel>, kept: &[(String, String)]) -> Stored {
     let scratch = "scratch";
     let model_name = model.fingerprint().model.clone();
     let new = new_collection(scratch, VectorSource::NamedModel(model_name));
@@ -185,7 +185,7 @@ pub async fn expected(collections: &Collections, model: &Arc<TestModel>, kept: &
 }
 
 /// Looks until it is so.
-pub async fn until(is_so: impl AsyncFn() -> bool) {
+pub(crate) async fn until(is_so: impl AsyncFn() -> bool) {
     for _ in 0..2_000 {
         if is_so().await {
             return;

@@ -13,20 +13,20 @@ use toller_core::{EmbeddingRole, Embeddings, Fingerprint, Models, RequestContext
 use crate::ground::WRITER;
 
 /// Gives a text a vector that follows from the text and the model's name.
-pub struct TestModel {
+pub(crate) struct TestModel {
     fingerprint: Fingerprint,
     /// What copies documents waits for a permit before each call; writers do not.
     gate: Semaphore,
     is_gated: bool,
     /// What the next calls answer instead of vectors.
-    pub moods: Mutex<Vec<Mood>>,
-    pub calls: AtomicUsize,
-    pub texts: AtomicUsize,
+    pub(crate) moods: Mutex<Vec<Mood>>,
+    pub(crate) calls: AtomicUsize,
+    pub(crate) texts: AtomicUsize,
 }
 
 /// What a model says instead of giving vectors.
 #[derive(Debug, Clone, Copy)]
-pub enum Mood {
+pub(crate) enum Mood {
     /// The queue is full, until then if it says so.
     Full(Option<Duration>),
     /// Nobody answers.
@@ -34,11 +34,11 @@ pub enum Mood {
 }
 
 impl TestModel {
-    pub fn new(name: &str, dimension: u32) -> Arc<Self> {
+    pub(crate) fn new(name: &str, dimension: u32) -> Arc<Self> {
         Self::make(name, dimension, false)
     }
 
-    pub fn gated(name: &str, dimension: u32) -> Arc<Self> {
+    pub(crate) fn gated(name: &str, dimension: u32) -> Arc<Self> {
         Self::make(name, dimension, true)
     }
 
@@ -60,16 +60,16 @@ impl TestModel {
     }
 
     /// Lets so many calls through.
-    pub fn let_through(&self, calls: usize) {
+    pub(crate) fn let_through(&self, calls: usize) {
         self.gate.add_permits(calls);
     }
 
     /// Lets no call through any more.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.gate.forget_permits(usize::MAX >> 3);
     }
 
-    pub fn vector(&self, text: &str) -> Vec<f32> {
+    pub(crate) fn vector(&self, text: &str) -> Vec<f32> {
         let dimension = self.fingerprint.dimension as usize;
         if text == "nan" && self.fingerprint.model == "new" {
             return vec![f32::NAN; dimension];
@@ -112,7 +112,7 @@ impl Embeddings for TestModel {
 }
 
 /// A process with these models under their own names; the first is the default.
-pub fn models(all: &[&Arc<TestModel>]) -> Models {
+pub(crate) fn models(all: &[&Arc<TestModel>]) -> Models {
     let mut models = Models::default();
     for (index, model) in all.iter().enumerate() {
         let (name, shared) = (model.fingerprint.model.as_str(), Arc::clone(model) as Arc<dyn Embeddings>);

@@ -1,6 +1,6 @@
 //! The collections of a store: which there are, and which of them are open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,9 +68,10 @@ impl Registry {
         })
     }
 
-    /// How many collections there are, of all tenants.
+    /// How many collections there are, of all tenants. One that is here in several generations counts once.
     pub(super) fn len(&self) -> usize {
-        self.slots.read().len()
+        let slots = self.slots.read();
+        slots.keys().map(|(tenant, name)| (tenant, name.logical())).collect::<BTreeSet<_>>().len()
     }
 
     /// How many of them are open.
