@@ -326,3 +326,41 @@ async fn keys_never_show_in_logs_or_errors() {
     let log = server.stop().await.expect(0).stderr;
     assert!(!log.contains("a-key-that-nobody-has"), "{log}");
 }
+
+#[tokio::test]
+async fn a_collection_that_requires_a_tenant_is_for_tenants_only() {
+    let server = server().await;
+    let request = || v1::CollectionsCreateRequest {
+        name: "docs".to_owned(),
+        vectors: Some(v1::collections_create_request::Vectors::Client(v1::ClientVectors { dimension: 2 })),
+        require_tenant: true,
+        ..Default::default()
+    };
+    let without = Client::connect(&server.url(), Some("key-without-tenant")).await;
+    let answer = without.collections().create(request()).await;
+    expect::refused_with("no tenant", answer, Code::FailedPrecondition, "TENANT_REQUIRED");
+    without.create_for_vectors("docs", 2, v1::Metric::Dot).await;
+
+    let with = Client::connect(&server.url(), Some("key-of-an-admin")).await;
+    let made = with.collections().create(request()).await.unwrap().into_inner().collection.unwrap();
+    assert!(made.require_tenant);
+    with.add("docs", vec![point("a", &[1.0, 0.0])]).await;
+    assert_eq!(with.all("docs").await.ids(), ["a"]);
+    assert_eq!(without.count("docs").await, 0, "another collection, of no tenant");
+}
+
+#[tokio::test]
+async fn where_tenants_are_required_a_key_without_one_keeps_the_server_from_starting() {
+    let key = |tenant: &str| {
+        let digest: String = Sha256::digest("secret").iter().map(|byte| format!("{byte:02x}")).collect();
+        format!(
+            "[auth]\nrequire_tenant = true\n[[auth.keys]]\nname = \"web\"\nsha256 = \"{digest}\"\nrole = \"admin\"\n{tenant}"
+        )
+    };
+    let message = Settings::new().without_model().file(&key("")).run().await.expect(2).stderr;
+    for part in ["auth.require_tenant", "\"web\"", "tenant"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let settings = Settings::new().without_model().file(&key("tenant = \"acme\"\n"));
+    settings.start().await.stop().await.expect(0);
+}

@@ -232,6 +232,7 @@ async fn bad_documents_are_refused_and_nothing_of_their_request_is_written() {
         ("NaN", x(double(f64::NAN)), "metadata.x"),
         ("infinity, within", x(map([("k", list([double(f64::INFINITY)]))])), "metadata.x.k[0]"),
         ("an empty key", point("x", &[1.0, 0.0]).with("", int(1)), "metadata"),
+        ("a reserved key", point("x", &[1.0, 0.0]).with("_Toller.x", int(1)), "metadata._Toller\\.x"),
     ] {
         invalid(what, client.add(after_a_good_one(bad)).await, &format!("documents[1].{field}"));
     }

@@ -135,6 +135,9 @@ struct Create {
     /// given several times
     #[arg(long = "vector", value_name = "NAME:DIM[:METRIC]", value_parser = parse_named_vector)]
     vectors: Vec<NamedVector>,
+    /// Refuse callers whose credential names no tenant
+    #[arg(long)]
+    require_tenant: bool,
     /// Keep vectors a second time with fewer bits, for searches in less memory; for the edge store
     #[arg(long, value_name = "KIND")]
     quantization: Option<QuantizationKind>,
@@ -296,6 +299,7 @@ fn create_request(args: Create) -> Result<v1::CollectionsCreateRequest, Error> {
         quantization: args
             .quantization
             .map(|kind| v1::Quantization { kind: kind.into(), oversampling: args.oversampling }),
+        require_tenant: args.require_tenant,
     })
 }
 
@@ -350,6 +354,7 @@ async fn get(name: String, json: bool, server: &ServerArgs) -> Outcome {
             ("named vectors", named_vectors_line(&collection.named_vectors)),
             ("quantization", quantization_line(collection.quantization)),
             ("keywords", keyword_line(collection.keyword)),
+            ("requires a tenant", if collection.require_tenant { "yes" } else { "no" }.to_owned()),
             ("store", collection.store.clone()),
             ("durability", durability_line(collection.durability)),
             ("created", collection.created_at.as_ref().map(ToString::to_string).unwrap_or_default()),

@@ -175,6 +175,7 @@ pub(crate) struct Collection {
     keyword: Option<KeywordIndex>,
     named_vectors: BTreeMap<String, VectorSpace>,
     quantization: Option<Quantization>,
+    require_tenant: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     document_count: Option<u64>,
 }
@@ -194,6 +195,7 @@ impl Collection {
             keyword: message.keyword.map(|index| KeywordIndex { language: Language::from_message(index.language) }),
             named_vectors: message.named_vectors.into_iter().map(|(name, space)| (name, space.into())).collect(),
             quantization: message.quantization.map(Quantization::from),
+            require_tenant: message.require_tenant,
             document_count,
         }
     }

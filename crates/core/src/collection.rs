@@ -82,6 +82,9 @@ pub struct CollectionSpec {
     /// How vectors are kept beside their full form; none where they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
+    /// Is it for tenants with a name of their own only? See [`Tenant::is_default`](crate::Tenant::is_default).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub require_tenant: bool,
 }
 
 impl CollectionSpec {

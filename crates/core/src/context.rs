@@ -20,6 +20,13 @@ impl Tenant {
     pub const DEFAULT: &'static str = "default";
 }
 
+impl Tenant {
+    /// Is it that of callers whose credential names none?
+    pub fn is_default(&self) -> bool {
+        self.as_str() == Self::DEFAULT
+    }
+}
+
 impl Default for Tenant {
     fn default() -> Self {
         Self(Self::DEFAULT.into())

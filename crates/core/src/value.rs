@@ -104,7 +104,12 @@ impl Value {
     }
 }
 
-/// Checks the metadata of a document: finite numbers, bounded depth, no empty key.
+/// What the names of metadata entries must not begin with, whatever the case: they are kept for what the service may
+/// have to say of a document itself.
+pub const RESERVED_METADATA_PREFIX: &str = "_toller";
+
+/// Checks the metadata of a document: finite numbers, bounded depth, no empty key, no entry whose name begins with
+/// [`RESERVED_METADATA_PREFIX`].
 ///
 /// # Errors
 /// The path within the metadata, in the spelling of filters (`\\.` is a dot within a name), and the fault.
@@ -112,6 +117,11 @@ pub fn check_metadata(metadata: &Metadata) -> Result<(), (String, String)> {
     for (key, value) in metadata {
         if key.is_empty() {
             return Err((String::new(), "must not have an empty key".to_owned()));
+        }
+        let start = key.as_bytes().get(..RESERVED_METADATA_PREFIX.len()).unwrap_or_default();
+        if start.eq_ignore_ascii_case(RESERVED_METADATA_PREFIX.as_bytes()) {
+            let fault = format!("has a name that is reserved: it begins with {RESERVED_METADATA_PREFIX:?}");
+            return Err((escape_name(key), fault));
         }
         value.check().map_err(|(path, fault)| (join_path(&escape_name(key), &path), fault))?;
     }

@@ -143,6 +143,8 @@ impl Default for LimitsConfig {
 pub struct AuthConfig {
     /// Static API keys; none lets everybody in as the default tenant with every role.
     pub keys: Vec<ApiKeyConfig>,
+    /// Must every caller be of a tenant with a name of its own?
+    pub require_tenant: bool,
 }
 
 /// One static API key. Only its hash is configured.
@@ -420,6 +422,7 @@ mod tests {
             in_file("[limits]\nmax_message_bytes = 1", &["limits.max_message_bytes must be at least 65536, got 1"]),
             in_file("[limits]\nmax_k = -1", &["limits.max_k must be a whole number from 0", "got -1", "toller.toml"]),
             in_file("[server]\ndrain_timeout_ms = 86400001", &["server.drain_timeout_ms", "86400000", "toller.toml"]),
+            in_file("[auth]\nrequire_tenant = true", &["auth.require_tenant needs [[auth.keys]]", "toller.toml"]),
             in_file("[data]\ndir = \"\"", &["data.dir must not be empty", "toller.toml"]),
             in_file(
                 "[store]\nbackend = \"disk\"",

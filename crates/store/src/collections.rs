@@ -59,6 +59,9 @@ pub const MAX_LABEL_VALUE_BYTES: usize = 1024;
 /// says.
 pub const COLLECTION_MISMATCH: &str = "COLLECTION_MISMATCH";
 
+/// Reason of the error when a collection that requires a tenant is made or used without one.
+pub const TENANT_REQUIRED: &str = "TENANT_REQUIRED";
+
 /// Reason of the error when the catalogue knows a collection that the store does not hold.
 pub const COLLECTION_LOST: &str = "COLLECTION_LOST";
 
@@ -87,12 +90,19 @@ pub struct CollectionOptions {
     pub named: BTreeMap<VectorName, VectorSpace>,
     /// How vectors are kept beside their full form, where the store has that.
     pub quantization: Option<Quantization>,
+    /// Is it for tenants with a name of their own only?
+    pub require_tenant: bool,
 }
 
 impl Default for CollectionOptions {
     /// An index of English texts, and nothing else.
     fn default() -> Self {
-        Self { keyword: Some(KeywordParams::default()), named: BTreeMap::new(), quantization: None }
+        Self {
+            keyword: Some(KeywordParams::default()),
+            named: BTreeMap::new(),
+            quantization: None,
+            require_tenant: false,
+        }
     }
 }
 
@@ -181,7 +191,7 @@ impl Collections {
     ///
     /// # Errors
     /// `AlreadyExists`; `InvalidArgument` for `description`, `labels`, `client.dimension`, what [`check_named_spaces`] says, or
-    /// `quantization` where the store has none; `NotFound` for a model that
+    /// `quantization` where the store has none; `FailedPrecondition` with [`TENANT_REQUIRED`]; `NotFound` for a model that
     /// is named and not loaded; `FailedPrecondition` when the default model is wanted and there is none.
     pub async fn create_with(
         &self,
@@ -190,8 +200,8 @@ impl Collections {
         options: CollectionOptions,
     ) -> Result<CollectionSpec> {
         check_named_spaces(&options.named)?;
-        let CollectionOptions { keyword, named, quantization } = options;
-        let spec = CollectionSpec { keyword, named, quantization, ..self.spec_of(new)? };
+        let CollectionOptions { keyword, named, quantization, require_tenant } = options;
+        let spec = CollectionSpec { keyword, named, quantization, require_tenant, ..self.spec_of(new)? };
         let name = spec.name.clone();
         let _turn = self.turns.take(context.tenant(), &name).await;
         let version = self.begin_creating(context, &spec).await?;
@@ -202,6 +212,7 @@ impl Collections {
 
     /// Makes a collection that nobody sees, and returns the version of its record. The caller has the collection's turn.
     pub(crate) async fn begin_creating(&self, context: &RequestContext, spec: &CollectionSpec) -> Result<u64> {
+        check_tenant(context, spec)?;
         let name = &spec.name;
         match self.records().find(context, name).await? {
             Some((_, record)) if record.state == State::Ready => return Err(already_exists(name)),
@@ -414,6 +425,7 @@ impl Collections {
             keyword: None,
             named: BTreeMap::new(),
             quantization: None,
+            require_tenant: false,
         })
     }
 
@@ -493,6 +505,20 @@ fn described(params: &VectorParams) -> String {
     let index =
         keyword.map_or_else(|| "no keyword index".to_owned(), |keyword| format!("keywords in {}", keyword.language));
     format!("{} and {index}", parts.join(", "))
+}
+
+/// Is the caller one that the collection is for?
+pub(crate) fn check_tenant(context: &RequestContext, spec: &CollectionSpec) -> Result<()> {
+    if !spec.require_tenant || !context.tenant().is_default() {
+        return Ok(());
+    }
+    Err(Error::FailedPrecondition {
+        reason: TENANT_REQUIRED,
+        message: format!(
+            "collection \"{}\" is for tenants only, and the caller's credential names none; use an API key with a tenant",
+            spec.name
+        ),
+    })
 }
 
 fn already_exists(name: &CollectionName) -> Error {

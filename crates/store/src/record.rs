@@ -7,6 +7,8 @@ use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::error::{Error, ResourceKind, Result};
 use toller_core::{Catalog, CollectionName, CollectionSpec, Fingerprint, RequestContext};
 
+use crate::collections::check_tenant;
+
 /// How often a change is tried again when another writer was first.
 pub(crate) const UPDATE_ATTEMPTS: usize = 16;
 
@@ -125,7 +127,10 @@ impl CollectionRecords {
         name: &CollectionName,
     ) -> Result<(u64, CollectionRecord)> {
         match self.find(context, name).await? {
-            Some((version, record)) if record.state == State::Ready => Ok((version, record)),
+            Some((version, record)) if record.state == State::Ready => {
+                check_tenant(context, &record.spec)?;
+                Ok((version, record))
+            }
             _ => Err(not_found(name)),
         }
     }
@@ -208,6 +213,7 @@ mod tests {
             keyword: None,
             named: BTreeMap::new(),
             quantization: None,
+            require_tenant: false,
         };
         let mut value = serde_json::to_value(CollectionRecord::new(spec, State::Ready)).unwrap();
         assert!(value.as_object_mut().unwrap().remove("generations").is_some());

@@ -51,6 +51,7 @@ fn spec(text: &str) -> CollectionSpec {
         keyword: Some(KeywordParams::default()),
         named: BTreeMap::from([(title(), VectorSpace { dimension: 1, metric: Metric::Euclidean })]),
         quantization: None,
+        require_tenant: false,
     }
 }
 

@@ -58,6 +58,7 @@ pub fn collection_from_message(message: v1::Collection) -> Result<CollectionSpec
         keyword,
         named,
         quantization,
+        require_tenant: message.require_tenant,
     })
 }
 
@@ -75,6 +76,7 @@ pub fn collection_to_message(spec: &CollectionSpec, store: &str, durability: Dur
         keyword: spec.keyword.map(keyword_to_message),
         named_vectors: named_spaces_to_message(&spec.named),
         quantization: spec.quantization.map(quantization_to_message),
+        require_tenant: spec.require_tenant,
     }
 }
 
@@ -123,6 +125,7 @@ mod tests {
                 VectorSpace { dimension: 5, metric: Metric::Dot },
             )]),
             quantization: Some(Quantization::new(QuantizationKind::Int8, Some(2.5)).unwrap()),
+            require_tenant: true,
         }
     }
 
@@ -132,6 +135,7 @@ mod tests {
             keyword: None,
             named: BTreeMap::new(),
             quantization: None,
+            require_tenant: false,
             created_at_ms: -1,
             fingerprint: Fingerprint::client(1),
             ..spec()

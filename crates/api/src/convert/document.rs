@@ -100,6 +100,7 @@ mod tests {
             keyword: None,
             named: BTreeMap::from([(VectorName::new("title").unwrap(), space)]),
             quantization: None,
+            require_tenant: false,
         }
     }
 

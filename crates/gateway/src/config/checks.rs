@@ -351,5 +351,17 @@ fn check_keys(config: &Config, origins: &Origins<'_>) -> Result<(), ConfigError>
             return Err(ConfigError::Invalid { key: format!("auth.keys[{index}]:"), description, origin });
         }
     }
-    Ok(())
+    if !config.auth.require_tenant {
+        return Ok(());
+    }
+    if config.auth.keys.is_empty() {
+        return Err(
+            origins.invalid("auth.require_tenant", "needs [[auth.keys]]: without any, every caller is of no tenant")
+        );
+    }
+    match config.auth.keys.iter().find(|key| key.tenant.is_default()) {
+        Some(key) => Err(origins
+            .invalid("auth.require_tenant", format!("is set, and the key {:?} has no tenant; give it one", key.name))),
+        None => Ok(()),
+    }
 }

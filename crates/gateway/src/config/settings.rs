@@ -55,6 +55,7 @@ pub static SETTINGS: &[Setting] = &[
         "Milliseconds between saying NOT_SERVING and refusing new connections at shutdown",
     ),
     integer("server.drain_timeout_ms", "20000", "Milliseconds that running requests get to finish at shutdown"),
+    boolean("auth.require_tenant", "false", "Refuse to start unless every API key has a tenant of its own"),
     text("data.dir", "toller-data", "DIR", "Folder of the data"),
     text(
         "store.backend",

@@ -50,7 +50,7 @@ fn options_from_message(message: &v1::CollectionsCreateRequest) -> Result<Collec
     let quantization = message.quantization.map(convert::quantization_from_message).transpose();
     let quantization = quantization.map_err(|fault| fault.within("quantization"));
     let ((keyword, named), quantization) = both(both(keyword, named), quantization)?;
-    Ok(CollectionOptions { keyword, named, quantization })
+    Ok(CollectionOptions { keyword, named, quantization, require_tenant: message.require_tenant })
 }
 
 #[tonic::async_trait]
