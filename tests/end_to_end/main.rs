@@ -13,6 +13,7 @@ mod expect;
 mod keyword;
 mod lifecycle;
 mod protocol;
+mod qdrant;
 mod remote_embedder;
 mod retrieval;
 mod retrievers;

@@ -20,6 +20,8 @@ pub mod new_document;
 #[cfg(feature = "edge")]
 pub use backends::edge::{EdgeConfig, EdgeError, EdgeStore};
 pub use backends::memory::MemoryStore;
+#[cfg(feature = "qdrant")]
+pub use backends::qdrant::{QdrantConfig, QdrantError, QdrantStore};
 pub use collections::{CollectionStats, CollectionUpdate, Collections, NewCollection, VectorSource};
 pub use error::FileError;
 pub use handle::{AddOptions, Added, CollectionHandle, TextUsage};
