@@ -14,8 +14,10 @@ use super::entries::{Entries, Entry, EntryKey};
 use super::patience::Patience;
 use super::record::{CollectionRecord, Turn};
 
-/// Waits between two looks at a turn of somebody else: at least this long, and up to twice that.
+/// Waits between two looks at a turn of somebody else: from this long, longer with each look, up to this long. By chance, up to
+/// twice that, so that not all look at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(8);
+const LOOK_AGAIN_AT_MOST: Duration = Duration::from_millis(200);
 
 /// A turn of this writer's.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ impl<'a> OwnTurn<'a> {
     pub(super) async fn take(entries: &'a Entries, key: &EntryKey, length: Duration) -> Result<Self> {
         let writer = Uuid::now_v7().to_string();
         let mut watched: Option<(Turn, Instant)> = None;
+        let mut wait = LOOK_AGAIN;
         loop {
             let began = Instant::now();
             let (entry, mut record) = read(entries, Patience::Background, key).await?;
@@ -47,11 +50,13 @@ impl<'a> OwnTurn<'a> {
                     _ => {
                         let now = Instant::now();
                         watched = Some((other.clone(), now));
+                        wait = LOOK_AGAIN;
                         now
                     }
                 };
                 if since.elapsed() < Duration::from_millis(other.milliseconds) {
-                    tokio::time::sleep(a_while()).await;
+                    tokio::time::sleep(by_chance(wait)).await;
+                    wait = (wait * 3 / 2).min(LOOK_AGAIN_AT_MOST);
                     continue;
                 }
                 tracing::warn!(
@@ -68,7 +73,7 @@ impl<'a> OwnTurn<'a> {
             if let Some(entry) = entries.swap(Patience::Background, key, Some(&entry), record.encode()?).await? {
                 return Ok(Self { entries, key: key.clone(), entry, record, turn, length, end: began + length });
             }
-            tokio::time::sleep(a_while() / 4).await;
+            tokio::time::sleep(by_chance(LOOK_AGAIN / 4)).await;
         }
     }
 
@@ -185,8 +190,8 @@ pub(super) async fn read(
     Err(Error::NotFound { kind: ResourceKind::Collection, name: key.name.clone() })
 }
 
-/// A time that differs from writer to writer, so that they do not all look at once.
-fn a_while() -> Duration {
+/// A time that differs from writer to writer: once to twice as long as `wait`.
+fn by_chance(wait: Duration) -> Duration {
     let chance = u32::from(Uuid::now_v7().as_bytes().last().copied().unwrap_or(0));
-    LOOK_AGAIN + LOOK_AGAIN * chance / 256
+    wait + wait * chance / 256
 }
