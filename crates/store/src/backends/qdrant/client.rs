@@ -29,6 +29,9 @@ const API_KEY: &str = "api-key";
 /// The wait before the first retry; it doubles with each.
 const FIRST_WAIT: Duration = Duration::from_millis(25);
 
+/// How long a call may take at least that makes a collection or an index, or removes any number of points.
+const LONG_CALL: Duration = Duration::from_secs(60);
+
 /// Pings keep the connection through load balancers, and find out when the server is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
@@ -80,6 +83,11 @@ impl Client {
             retries: config.retries,
             has_copies: config.has_copies(),
         })
+    }
+
+    /// The same connection for calls that take long.
+    pub(super) fn for_long_calls(&self) -> Self {
+        Self { timeout: self.timeout.max(LONG_CALL), ..self.clone() }
     }
 
     /// The version of the server.

@@ -66,5 +66,5 @@ async fn collect(shared: &Shared, key: &EntryKey, commit: u64) -> Result<()> {
         points: all_that_pass(snapshot.filter_of_dead()),
         ..DeletePoints::default()
     };
-    shared.client.delete(Patience::Background, request).await
+    shared.client.for_long_calls().delete(Patience::Background, request).await
 }

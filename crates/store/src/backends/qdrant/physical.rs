@@ -59,6 +59,7 @@ pub(super) async fn make_for_rows(
     params: VectorParams,
     is_searched: bool,
 ) -> Result<()> {
+    let client = client.for_long_calls();
     client.create_collection(patience, creation(config, name, params, is_searched)).await?;
     for field in [TENANT, INSTANCE, ID] {
         client.create_index(patience, keyword_index(name, field)).await?;
@@ -78,6 +79,7 @@ pub(super) async fn make_for_entries(
     config: &QdrantConfig,
     name: &str,
 ) -> Result<()> {
+    let client = client.for_long_calls();
     client.create_collection(patience, creation(config, name, WITHOUT_VECTORS, false)).await?;
     for field in [TENANT, KIND, TOKEN] {
         client.create_index(patience, keyword_index(name, field)).await?;

@@ -135,6 +135,6 @@ impl Shared {
             points: all_that_pass(snapshot.of_the_instance()),
             ..DeletePoints::default()
         };
-        self.client.delete(patience, request).await
+        self.client.for_long_calls().delete(patience, request).await
     }
 }
