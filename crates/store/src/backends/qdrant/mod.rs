@@ -104,6 +104,7 @@ fn check_prefix(prefix: &str) -> Result<(), QdrantError> {
 
 #[cfg(test)]
 mod conformance_tests {
+    use std::io::Write;
     use std::sync::Arc;
 
     use toller_core::{Catalog, DocumentStore, VectorStore};
@@ -140,10 +141,12 @@ mod conformance_tests {
 
     #[test]
     fn it_is_said_which_server_is_tested() {
-        match std::env::var(REAL_SERVER) {
-            Ok(url) => eprintln!("=== Qdrant: tested against the server at {url}"),
-            Err(_) => eprintln!("=== Qdrant: NOT tested against a real server; set {REAL_SERVER} to do that"),
-        }
+        let said = match std::env::var(REAL_SERVER) {
+            Ok(url) => format!("=== Qdrant: tested against the server at {url}"),
+            Err(_) => format!("=== Qdrant: NOT tested against a real server; set {REAL_SERVER} to do that"),
+        };
+        // Not by a macro, whose output of a test that passes is not shown.
+        writeln!(std::io::stderr(), "{said}").unwrap();
     }
 
     // A server lives until the end of the statement that a case is.

@@ -59,14 +59,14 @@ pub(super) async fn make_for_rows(
     params: VectorParams,
     is_searched: bool,
 ) -> Result<()> {
-    let client = client.for_long_calls();
-    client.create_collection(patience, creation(config, name, params, is_searched)).await?;
+    let patient = client.for_long_calls();
+    patient.create_collection(patience, creation(config, name, params, is_searched)).await?;
     for field in [TENANT, INSTANCE, ID] {
-        client.create_index(patience, keyword_index(name, field)).await?;
+        patient.create_index(patience, keyword_index(name, field)).await?;
     }
     for field in [BORN, DIED, TERMS].into_iter().chain(sort_key::FIELDS) {
         if field != TERMS || params.keyword.is_some() {
-            client.create_index(patience, integer_index(name, field)).await?;
+            patient.create_index(patience, integer_index(name, field)).await?;
         }
     }
     Ok(())
@@ -79,10 +79,10 @@ pub(super) async fn make_for_entries(
     config: &QdrantConfig,
     name: &str,
 ) -> Result<()> {
-    let client = client.for_long_calls();
-    client.create_collection(patience, creation(config, name, WITHOUT_VECTORS, false)).await?;
+    let patient = client.for_long_calls();
+    patient.create_collection(patience, creation(config, name, WITHOUT_VECTORS, false)).await?;
     for field in [TENANT, KIND, TOKEN] {
-        client.create_index(patience, keyword_index(name, field)).await?;
+        patient.create_index(patience, keyword_index(name, field)).await?;
     }
     Ok(())
 }
