@@ -425,7 +425,7 @@ mod tests {
             in_file("[data]\ndir = \"\"", &["data.dir must not be empty", "toller.toml"]),
             in_file(
                 "[store]\nbackend = \"disk\"",
-                &["store.backend must be edge, memory or qdrant, got \"disk\"", "toller.toml"],
+                &["store.backend must be edge or memory or qdrant, got \"disk\"", "toller.toml"],
             ),
             in_file("[store]\ndurability = \"none\"", &["store.durability must be fsync or process", "toller.toml"]),
             in_file(
