@@ -17,6 +17,7 @@ mod keyword;
 mod lifecycle;
 mod named_vectors;
 mod protocol;
+mod qdrant;
 mod reembed;
 mod remote_embedder;
 mod retrieval;

@@ -75,6 +75,11 @@ impl Settings {
         self.unset("store.backend")
     }
 
+    /// With the Qdrant backend, on a server at this address; there is no data folder then.
+    pub fn on_qdrant(self, url: &str) -> Self {
+        self.unset("data.dir").set("store.backend", "qdrant").set("store.qdrant.url", url)
+    }
+
     /// A server without a model.
     pub fn without_model(self) -> Self {
         self.unset("embedding.model")

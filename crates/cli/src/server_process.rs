@@ -162,8 +162,8 @@ impl Talk {
                 tracing::info!(
                     address = %ready.address,
                     authenticated = ready.authenticated,
-                    data = data.map(|data| data.dir.display().to_string()),
-                    collections = data.map(|data| data.collections),
+                    data = data.map(|data| data.place.as_str()),
+                    collections = data.and_then(|data| data.collections),
                     store = data.map(|data| data.store),
                     durability = data.map(|data| format!("{:?}", data.durability)),
                     model = ready.models.default,
@@ -202,7 +202,8 @@ fn ready_block(program: Program, ready: &Ready, metrics_address: Option<SocketAd
             Durability::Process => "process: acknowledged writes survive a crash of the process",
             Durability::Fsync => "fsync: acknowledged writes survive power loss",
         };
-        pairs.push(("data", format!("{}: {} collections", data.dir.display(), data.collections)));
+        let collections = data.collections.map(|count| format!(": {count} collections")).unwrap_or_default();
+        pairs.push(("data", format!("{}{collections}", data.place)));
         pairs.push(("store", data.store.to_owned()));
         pairs.push(("durability", durability.to_owned()));
     }
@@ -236,10 +237,10 @@ mod tests {
     fn the_block_at_ready() {
         let models = ReadyModels { default: None, named: vec!["small".into(), "large".into()], rerankers: Vec::new() };
         let data = ReadyData {
-            dir: PathBuf::from("toller-data"),
+            place: "toller-data".to_owned(),
             store: "memory",
             durability: Durability::None,
-            collections: 2,
+            collections: Some(2),
         };
         let address = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ready = Ready { address, authenticated: false, models, data: Some(data) };

@@ -7,6 +7,7 @@ mod checks;
 mod language_model;
 mod models;
 mod program;
+mod qdrant;
 mod settings;
 mod store;
 mod variables;
@@ -28,6 +29,7 @@ pub use models::{
     RerankProvider,
 };
 pub use program::Program;
+pub use qdrant::QdrantSectionConfig;
 pub use settings::{SETTINGS, Setting};
 pub use store::{StoreBackend, StoreConfig, StoreDurability};
 pub use variables::unknown_variables;
@@ -426,12 +428,40 @@ mod tests {
             in_file("[data]\ndir = \"\"", &["data.dir must not be empty", "toller.toml"]),
             in_file(
                 "[store]\nbackend = \"disk\"",
-                &["store.backend must be edge or memory, got \"disk\"", "toller.toml"],
+                &["store.backend must be edge or memory or qdrant, got \"disk\"", "toller.toml"],
             ),
             in_file("[store]\ndurability = \"none\"", &["store.durability must be fsync or process", "toller.toml"]),
             in_file(
                 "[store]\nbackend = \"memory\"\ndurability = \"fsync\"",
                 &["store.durability is of use with store.backend = \"edge\" only", "toller.toml"],
+            ),
+            in_file(
+                "[store]\nbackend = \"qdrant\"\ndurability = \"fsync\"",
+                &["store.durability is of use with store.backend = \"edge\" only", "toller.toml"],
+            ),
+            in_file(
+                "[store.qdrant]\nurl = \"http://qdrant:6334\"",
+                &["store.qdrant.url is of use with store.backend = \"qdrant\" only", "toller.toml"],
+            ),
+            in_file(
+                "[store]\nbackend = \"qdrant\"\nqdrant.url = \"qdrant:6334\"",
+                &["store.qdrant.url must begin with http:// or https://", "\"qdrant:6334\"", "toller.toml"],
+            ),
+            in_file(
+                "[store]\nbackend = \"qdrant\"\nqdrant.timeout_ms = 0",
+                &["store.qdrant.timeout_ms must be 1 to 600000, got 0", "toller.toml"],
+            ),
+            in_file(
+                "[store]\nbackend = \"qdrant\"\nqdrant.ca_file = \"ca.pem\"",
+                &["store.qdrant.ca_file is of use with an https address only", "toller.toml"],
+            ),
+            in_file(
+                "[store]\nbackend = \"qdrant\"\nqdrant.shard_number = 0",
+                &["store.qdrant.shard_number must be at least 1, got 0", "toller.toml"],
+            ),
+            in_file(
+                "[store]\nbackend = \"qdrant\"\n[data]\ndir = \"x\"",
+                &["data.dir is of no use with store.backend = \"qdrant\"", "toller.toml"],
             ),
             in_file("[telemetry]\nlog_level = \"loud\"", &["telemetry.log_level", "\"loud\"", "toller.toml"]),
             in_file("[telemetry]\nlog_level = \"\"", &["telemetry.log_level", "toller.toml"]),

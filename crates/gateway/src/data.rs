@@ -1,13 +1,17 @@
 //! The data of a gateway: the store that the configuration names, from its opening to its end.
 
 use std::sync::Arc;
+#[cfg(feature = "qdrant")]
+use std::time::Duration;
 
 use toller_core::{Catalog, DocumentStore, VectorStore};
 #[cfg(feature = "edge")]
 use toller_store::EdgeStore;
 use toller_store::MemoryStore;
+#[cfg(feature = "qdrant")]
+use toller_store::QdrantStore;
 
-use crate::config::{StoreBackend, StoreConfig};
+use crate::config::{Config, StoreBackend, StoreConfig};
 use crate::data_folder::DataFolder;
 use crate::error::GatewayError;
 
@@ -16,29 +20,35 @@ pub(crate) struct Data {
     pub(crate) vectors: Arc<dyn VectorStore>,
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) documents: Arc<dyn DocumentStore>,
-    /// Collections that were found, of all tenants.
-    pub(crate) collections: u64,
+    /// Where it is, for people: the data folder, or a server's address.
+    pub(crate) place: String,
+    /// Collections that were found, of all tenants; none where nobody counts them.
+    pub(crate) collections: Option<u64>,
     kept: Kept,
 }
 
-/// What is to be done with the store at the end.
+/// What is to be done with the store at the end. A folder is given up after its store.
 enum Kept {
-    Memory(MemoryStore),
+    Memory(MemoryStore, DataFolder),
     #[cfg(feature = "edge")]
-    Edge(EdgeStore),
+    Edge(EdgeStore, DataFolder),
+    /// Nothing: it is not here.
+    #[cfg(feature = "qdrant")]
+    Elsewhere,
 }
 
 impl Data {
     /// Opens the store with what the last run left.
-    pub(crate) async fn open(folder: &DataFolder, config: StoreConfig) -> Result<Self, GatewayError> {
-        match config.backend {
-            StoreBackend::Memory => Self::open_memory(folder).await,
-            StoreBackend::Edge => Self::open_edge(folder, config).await,
+    pub(crate) async fn open(config: &Config) -> Result<Self, GatewayError> {
+        match config.store.backend {
+            StoreBackend::Memory => Self::open_memory(DataFolder::open(&config.data.dir)?).await,
+            StoreBackend::Edge => Self::open_edge(DataFolder::open(&config.data.dir)?, &config.store).await,
+            StoreBackend::Qdrant => Self::open_qdrant(&config.store).await,
         }
     }
 
-    async fn open_memory(folder: &DataFolder) -> Result<Self, GatewayError> {
-        refuse_other(&folder.edge_folder(), StoreBackend::Memory)?;
+    async fn open_memory(folder: DataFolder) -> Result<Self, GatewayError> {
+        refuse_other(&folder.edge_folder(), "memory", "edge")?;
         let (path, file) = (folder.path().to_owned(), folder.dump_file());
         let (memory, collections) = blocking("loading the data", move || {
             let unfinished = MemoryStore::remove_unfinished_dumps(&path)?;
@@ -57,14 +67,15 @@ impl Data {
             vectors: Arc::clone(&memory.vectors) as Arc<dyn VectorStore>,
             catalog: Arc::clone(&memory.catalog) as Arc<dyn Catalog>,
             documents: Arc::clone(&memory.documents) as Arc<dyn DocumentStore>,
-            collections,
-            kept: Kept::Memory(memory),
+            place: folder.path().display().to_string(),
+            collections: Some(collections),
+            kept: Kept::Memory(memory, folder),
         })
     }
 
     #[cfg(feature = "edge")]
-    async fn open_edge(folder: &DataFolder, config: StoreConfig) -> Result<Self, GatewayError> {
-        refuse_other(&folder.dump_file(), StoreBackend::Edge)?;
+    async fn open_edge(folder: DataFolder, config: &StoreConfig) -> Result<Self, GatewayError> {
+        refuse_other(&folder.dump_file(), "edge", "memory")?;
         let path = folder.edge_folder();
         let edge_config =
             toller_store::EdgeConfig { durability: config.durability.into(), ..toller_store::EdgeConfig::default() };
@@ -73,46 +84,82 @@ impl Data {
             vectors: Arc::clone(&store.vectors) as Arc<dyn VectorStore>,
             catalog: Arc::clone(&store.catalog) as Arc<dyn Catalog>,
             documents: Arc::clone(&store.documents) as Arc<dyn DocumentStore>,
-            collections: store.vectors.collection_count() as u64,
-            kept: Kept::Edge(store),
+            place: folder.path().display().to_string(),
+            collections: Some(store.vectors.collection_count() as u64),
+            kept: Kept::Edge(store, folder),
         })
     }
 
     #[cfg(not(feature = "edge"))]
-    async fn open_edge(_: &DataFolder, _: StoreConfig) -> Result<Self, GatewayError> {
+    async fn open_edge(_: DataFolder, _: &StoreConfig) -> Result<Self, GatewayError> {
         Err(GatewayError::Setting {
             key: "store.backend".to_owned(),
             problem: "is \"edge\", which this program was built without: build it with the cargo feature edge, or set store.backend = \"memory\"".to_owned(),
         })
     }
 
+    #[cfg(feature = "qdrant")]
+    async fn open_qdrant(config: &StoreConfig) -> Result<Self, GatewayError> {
+        let section = config.qdrant.clone();
+        let place = format!("Qdrant at {}", section.url);
+        let store = QdrantStore::connect(toller_store::QdrantConfig {
+            url: section.url,
+            api_key: section.api_key,
+            ca_file: section.ca_file,
+            timeout: Duration::from_millis(section.timeout_ms),
+            prefix: section.prefix,
+            replication_factor: section.replication_factor,
+            shard_number: section.shard_number,
+            write_consistency_factor: section.write_consistency_factor,
+            on_disk: section.on_disk,
+            exact: section.exact,
+            ..toller_store::QdrantConfig::default()
+        })
+        .await?;
+        Ok(Self {
+            vectors: store.vectors,
+            catalog: store.catalog,
+            documents: store.documents,
+            place,
+            collections: None,
+            kept: Kept::Elsewhere,
+        })
+    }
+
+    #[cfg(not(feature = "qdrant"))]
+    async fn open_qdrant(_: &StoreConfig) -> Result<Self, GatewayError> {
+        Err(GatewayError::Setting {
+            key: "store.backend".to_owned(),
+            problem: "is \"qdrant\", which this program was built without: build it with the cargo feature qdrant, or set store.backend = \"edge\"".to_owned(),
+        })
+    }
+
     /// Leaves everything for the next run.
-    pub(crate) async fn close(self, folder: &DataFolder) -> Result<(), GatewayError> {
+    pub(crate) async fn close(self) -> Result<(), GatewayError> {
         let Self { vectors, catalog, documents, kept, .. } = self;
         drop((vectors, catalog, documents));
         match kept {
-            Kept::Memory(memory) => dump(memory, folder).await,
+            Kept::Memory(memory, folder) => dump(memory, &folder).await,
             #[cfg(feature = "edge")]
-            Kept::Edge(store) => {
+            Kept::Edge(store, folder) => {
                 blocking("closing the data", move || {
                     drop(store);
+                    drop(folder);
                     Ok(())
                 })
                 .await
             }
+            #[cfg(feature = "qdrant")]
+            Kept::Elsewhere => Ok(()),
         }
     }
 }
 
 /// The folder holds what another backend left: starting beside it, with nothing, would look like a loss.
-fn refuse_other(left: &std::path::Path, backend: StoreBackend) -> Result<(), GatewayError> {
+fn refuse_other(left: &std::path::Path, name: &str, other: &str) -> Result<(), GatewayError> {
     if !left.exists() {
         return Ok(());
     }
-    let (name, other) = match backend {
-        StoreBackend::Edge => ("edge", "memory"),
-        StoreBackend::Memory => ("memory", "edge"),
-    };
     Err(GatewayError::Setting {
         key: "store.backend".to_owned(),
         problem: format!(

@@ -28,6 +28,10 @@ pub enum GatewayError {
     #[cfg(feature = "edge")]
     #[error(transparent)]
     Edge(#[from] toller_store::EdgeError),
+    /// The Qdrant server cannot be used.
+    #[cfg(feature = "qdrant")]
+    #[error("store.qdrant: {0}")]
+    Qdrant(#[from] toller_store::QdrantError),
     /// The model cannot be loaded.
     #[error(transparent)]
     Model(#[from] toller_embedder::Error),

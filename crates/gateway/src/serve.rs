@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use toller_api::v1;
@@ -14,7 +13,6 @@ use tonic::codec::CompressionEncoding;
 
 use crate::config::Config;
 use crate::data::Data;
-use crate::data_folder::DataFolder;
 use crate::door::{self, bounded};
 use crate::error::GatewayError;
 use crate::limits::Limits;
@@ -68,14 +66,14 @@ impl ReadyModels {
 /// The data of a gateway.
 #[derive(Debug, Clone)]
 pub struct ReadyData {
-    /// The data folder.
-    pub dir: PathBuf,
+    /// Where it is: the data folder, or a server's address.
+    pub place: String,
     /// The store's backend.
     pub store: &'static str,
     /// What an acknowledged write survives.
     pub durability: Durability,
-    /// Collections found in the data folder.
-    pub collections: u64,
+    /// Collections found there; none where nobody counts them.
+    pub collections: Option<u64>,
 }
 
 /// Runs a gateway until `shutdown` completes, then drains it and leaves its data for the next run.
@@ -94,8 +92,7 @@ pub async fn serve(
     let authenticated = !keys.is_empty();
     // What is quick to fail comes before the model, which takes seconds.
     let listener = toller_serving::server::bind(config.server.listen).await?;
-    let folder = DataFolder::open(&config.data.dir)?;
-    let data = Data::open(&folder, config.store).await?;
+    let data = Data::open(&config).await?;
 
     let loaded = model::load(&config).await?;
     let store: Arc<dyn VectorStore> = Arc::new(TracedVectorStore::new(Arc::clone(&data.vectors)));
@@ -180,7 +177,7 @@ pub async fn serve(
         authenticated,
         models: ReadyModels::of(&loaded.models),
         data: Some(ReadyData {
-            dir: config.data.dir.clone(),
+            place: data.place.clone(),
             store: data.vectors.backend(),
             durability: data.vectors.durability(),
             collections: data.collections,
@@ -203,8 +200,7 @@ pub async fn serve(
     collections.suspend_operations().await;
     drop(collections);
     // The data is saved also when serving failed.
-    let saved = data.close(&folder).await;
-    drop(folder);
+    let saved = data.close().await;
     served?;
     saved
 }

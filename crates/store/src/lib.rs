@@ -28,6 +28,8 @@ mod targets;
 #[cfg(feature = "edge")]
 pub use backends::edge::{EdgeConfig, EdgeError, EdgeStore};
 pub use backends::memory::MemoryStore;
+#[cfg(feature = "qdrant")]
+pub use backends::qdrant::{QdrantConfig, QdrantError, QdrantStore};
 pub use collections::{CollectionOptions, CollectionStats, CollectionUpdate, Collections, NewCollection, VectorSource};
 pub use error::FileError;
 pub use handle::{AddOptions, Added, CollectionHandle, TextUsage};

@@ -60,8 +60,13 @@ pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) ->
         }
     }
     const DURABILITY: &str = "store.durability";
-    if config.store.backend == StoreBackend::Memory && origins.of(DURABILITY).is_some() {
+    if config.store.backend != StoreBackend::Edge && origins.of(DURABILITY).is_some() {
         return Err(origins.invalid(DURABILITY, "is of use with store.backend = \"edge\" only; leave it out"));
+    }
+    config.store.qdrant.check(config.store.backend == StoreBackend::Qdrant, origins)?;
+    const DATA_DIR: &str = "data.dir";
+    if config.store.backend == StoreBackend::Qdrant && origins.of(DATA_DIR).is_some() {
+        return Err(origins.invalid(DATA_DIR, "is of no use with store.backend = \"qdrant\"; leave it out"));
     }
     check_limits(&config.limits, origins)?;
     check_embedding(&config.embedding, origins)?;

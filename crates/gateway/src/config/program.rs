@@ -13,11 +13,21 @@ pub enum Program {
 
 /// Settings that only a gateway reads: of data, of the language model that retrievers ask, and of requests that have documents and
 /// filters.
-const GATEWAY_ONLY: [&str; 15] = [
+const GATEWAY_ONLY: [&str; 25] = [
     "auth.require_tenant",
     "data.dir",
     "store.backend",
     "store.durability",
+    "store.qdrant.url",
+    "store.qdrant.api_key",
+    "store.qdrant.ca_file",
+    "store.qdrant.timeout_ms",
+    "store.qdrant.prefix",
+    "store.qdrant.replication_factor",
+    "store.qdrant.shard_number",
+    "store.qdrant.write_consistency_factor",
+    "store.qdrant.on_disk",
+    "store.qdrant.exact",
     "llm.address",
     "llm.model",
     "llm.api_key",

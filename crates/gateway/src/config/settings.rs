@@ -61,7 +61,7 @@ pub static SETTINGS: &[Setting] = &[
         "store.backend",
         "edge",
         "NAME",
-        "What keeps documents: edge (on disk, with an index) or memory (in RAM, written to disk at an orderly shutdown only)",
+        "What keeps documents: edge (on disk, with an index), memory (in RAM, written to disk at an orderly shutdown only) or qdrant (a Qdrant server or cluster)",
     ),
     text(
         "store.durability",
@@ -69,6 +69,38 @@ pub static SETTINGS: &[Setting] = &[
         "NAME",
         "What an acknowledged write survives, with edge: fsync (power loss) or process (a crash of the process; faster)",
     ),
+    text(
+        "store.qdrant.url",
+        "http://localhost:6334",
+        "URL",
+        "Address of Qdrant's gRPC port, with qdrant; https for TLS",
+    ),
+    text("store.qdrant.api_key", "", "KEY", "API key for Qdrant"),
+    text(
+        "store.qdrant.ca_file",
+        "",
+        "FILE",
+        "Certificates (PEM) that may vouch for Qdrant, instead of those of the machine",
+    ),
+    integer("store.qdrant.timeout_ms", "5000", "Milliseconds that one call to Qdrant may take, 1 to 600000"),
+    text("store.qdrant.prefix", "toller_", "TEXT", "What the names of Toller's collections in Qdrant begin with"),
+    integer(
+        "store.qdrant.replication_factor",
+        "",
+        "Copies of each shard of a new collection, instead of what Qdrant is set to",
+    ),
+    integer("store.qdrant.shard_number", "", "Shards of a new collection, instead of what Qdrant is set to"),
+    integer(
+        "store.qdrant.write_consistency_factor",
+        "",
+        "Copies that must have a write before it counts, instead of more than half of them",
+    ),
+    boolean(
+        "store.qdrant.on_disk",
+        "false",
+        "Keep vectors and payloads of new collections on disk instead of in memory",
+    ),
+    boolean("store.qdrant.exact", "false", "Search without approximation; slow in large collections"),
     text(
         "embedding.provider",
         "candle",

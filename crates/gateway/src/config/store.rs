@@ -3,19 +3,23 @@
 use serde::{Deserialize, Serialize};
 use toller_core::Durability;
 
+use super::QdrantSectionConfig;
+
 /// Section `store`.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreConfig {
     /// What keeps documents.
     pub backend: StoreBackend,
     /// What an acknowledged write survives, with [`StoreBackend::Edge`].
     pub durability: StoreDurability,
+    /// The server, with [`StoreBackend::Qdrant`].
+    pub qdrant: QdrantSectionConfig,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { backend: StoreBackend::Edge, durability: StoreDurability::Fsync }
+        Self { backend: StoreBackend::Edge, durability: StoreDurability::Fsync, qdrant: QdrantSectionConfig::default() }
     }
 }
 
@@ -27,6 +31,8 @@ pub enum StoreBackend {
     Edge,
     /// RAM, searched without an index; written to the data folder at an orderly shutdown only.
     Memory,
+    /// A Qdrant server or cluster; in programs that were built with the feature `qdrant`.
+    Qdrant,
 }
 
 /// What an acknowledged write survives.

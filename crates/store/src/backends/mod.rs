@@ -1,9 +1,13 @@
 //! Implementations of the store traits, one folder each.
 
+#[cfg(any(feature = "edge", feature = "qdrant"))]
+mod best;
 mod checks;
 #[cfg(feature = "edge")]
 pub mod edge;
 pub mod memory;
+#[cfg(feature = "qdrant")]
+pub mod qdrant;
 
 use toller_core::{CollectionName, Tenant};
 

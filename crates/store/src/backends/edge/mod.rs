@@ -9,7 +9,6 @@
 //!
 //! Where things are in the folder: `store.lock`, `records.redb`, and `collections/*/` with `collection.json` and `points/`.
 
-mod best;
 mod catalog;
 mod collection_folder;
 mod config;

@@ -14,12 +14,12 @@ use toller_core::metric::squared_norm;
 use toller_core::vector_store::{ScoredRecord, VectorSearch};
 use toller_core::{Document, Metric, Record, RequestContext};
 
-use super::best::Best;
 use super::engine::{DENSE, named};
 use super::error::engine_fault;
 use super::point::{as_compared, document_of, record_of, with_dense};
 use super::pushdown::push_down;
 use super::shard::Shard;
+use crate::backends::best::Best;
 
 /// Candidates beyond the limit, so that a tie at the limit is seen.
 pub(super) const SLACK: usize = 16;
