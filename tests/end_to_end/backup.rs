@@ -406,7 +406,7 @@ async fn a_stream_that_is_no_backup_is_refused_and_leaves_nothing() {
         (vec![newer], "items[0].header.format"),
         (of(&[0, 2]), "items[0].document"),
         (of(&[0, 1, 2, 4]), "items[0].end.counts"),
-        ([of(&[0, 1, 2, 2]), vec![end(counts)]].concat(), "document"),
+        ([of(&[0, 1, 2, 2]), vec![end(counts)]].concat(), "items[0].document"),
         ([of(&[0, 1]), vec![foreign]].concat(), "items[0].document.vectors.dense"),
         ([of(&[0, 1]), vec![Item::StoredDocument(document)]].concat(), "items[0].stored_document"),
         ([of(&[0, 1]), vec![store]].concat(), "items[0].document_store.name"),

@@ -206,14 +206,23 @@ impl Begun {
         match &mut self.place {
             Place::Collection { waiting, bytes, .. } if !waiting.is_empty() => {
                 *bytes = 0;
-                self.restore.records(std::mem::take(waiting)).await
+                self.restore.records(std::mem::take(waiting)).await.map_err(|fault| up_to_here("document", fault))
             }
             Place::DocumentStore { waiting, bytes } if !waiting.is_empty() => {
                 *bytes = 0;
-                self.restore.documents(std::mem::take(waiting)).await
+                let written = self.restore.documents(std::mem::take(waiting)).await;
+                written.map_err(|fault| up_to_here("stored_document", fault))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// What is wrong with documents that waited to be written, of which the store does not know the items.
+fn up_to_here(field: &str, fault: Error) -> Error {
+    match fault {
+        Error::InvalidArgument(_) => Error::invalid(field, format!("one of those up to here is wrong: {fault}")),
+        other => other,
     }
 }
 
