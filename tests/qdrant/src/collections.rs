@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use qdrant_client::qdrant::collections_server::Collections;
+use qdrant_client::qdrant::quantization_config::Quantization;
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
     ChangeAliases, CollectionClusterInfoRequest, CollectionClusterInfoResponse, CollectionExists,
@@ -10,7 +11,8 @@ use qdrant_client::qdrant::{
     CreateShardKeyRequest, CreateShardKeyResponse, DeleteCollection, DeleteShardKeyRequest, DeleteShardKeyResponse,
     Distance, GetCollectionInfoRequest, GetCollectionInfoResponse, ListAliasesRequest, ListAliasesResponse,
     ListCollectionAliasesRequest, ListCollectionsRequest, ListCollectionsResponse, ListShardKeysRequest,
-    ListShardKeysResponse, UpdateCollection, UpdateCollectionClusterSetupRequest, UpdateCollectionClusterSetupResponse,
+    ListShardKeysResponse, QuantizationType, UpdateCollection, UpdateCollectionClusterSetupRequest,
+    UpdateCollectionClusterSetupResponse,
 };
 use qdrant_edge as engine;
 use tonic::{Request, Response, Status};
@@ -27,6 +29,29 @@ pub(crate) struct CollectionCalls {
 impl CollectionCalls {
     pub(crate) fn new(shards: Arc<Shards>) -> Self {
         Self { shards }
+    }
+}
+
+#[allow(deprecated, reason = "the engine's structs have fields that it deprecates, and no other way to be made")]
+fn quantized(quantization: Quantization) -> Result<engine::QuantizationConfig, Status> {
+    match quantization {
+        Quantization::Scalar(scalar) if scalar.r#type() == QuantizationType::Int8 => {
+            Ok(engine::ScalarQuantizationConfig {
+                r#type: engine::ScalarType::Int8,
+                quantile: scalar.quantile,
+                always_ram: scalar.always_ram,
+                memory: None,
+            }
+            .into())
+        }
+        Quantization::Binary(binary) => Ok(engine::BinaryQuantizationConfig {
+            always_ram: binary.always_ram,
+            memory: None,
+            encoding: None,
+            query_encoding: None,
+        }
+        .into()),
+        other => Err(not_served(&format!("the quantization {other:?}"))),
     }
 }
 
@@ -49,7 +74,12 @@ service! {
                     other => return Err(not_served(&format!("the distance {other:?}"))),
                 };
                 let size = usize::try_from(vector.size).map_err(|_| Status::invalid_argument("size is too large"))?;
-                params.push((name, engine::EdgeVectorParams::builder(size, distance).build()));
+                let set_up = engine::EdgeVectorParams::builder(size, distance);
+                let set_up = match vector.quantization_config.and_then(|config| config.quantization) {
+                    None => set_up,
+                    Some(quantization) => set_up.quantization_config(quantized(quantization)?),
+                };
+                params.push((name, set_up.build()));
             }
             let sparse = request.sparse_vectors_config.map(|config| config.map.into_keys().collect());
             let (shards, name) = (Arc::clone(&self.shards), request.collection_name);

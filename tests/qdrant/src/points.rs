@@ -239,6 +239,11 @@ service! {
             let params = request.params.map(|params| engine::SearchParams {
                 exact: params.exact.unwrap_or_default(),
                 hnsw_ef: params.hnsw_ef.map(|view| view as usize),
+                quantization: params.quantization.map(|quantization| engine::QuantizationSearchParams {
+                    ignore: quantization.ignore.unwrap_or_default(),
+                    rescore: quantization.rescore,
+                    oversampling: quantization.oversampling,
+                }),
                 ..engine::SearchParams::default()
             });
             let query = engine::QueryRequest {

@@ -11,8 +11,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use qdrant_client::qdrant::value::Kind;
 use qdrant_client::qdrant::{
-    Condition, DeletePoints, DenseVector, Filter, GetPoints, NamedVectors, PointId, PointStruct, ScrollPoints, UpdateMode,
-    UpsertPoints, Value as Stored, Vector as StoredVector, Vectors, WithPayloadSelector, WriteOrdering,
+    Condition, DeletePoints, DenseVector, Filter, GetPoints, NamedVectors, PointId, PointStruct, ScrollPoints,
+    UpdateMode, UpsertPoints, Value as Stored, Vector as StoredVector, Vectors, WithPayloadSelector, WriteOrdering,
     WriteOrderingType, vector, vectors, with_payload_selector,
 };
 use toller_core::Tenant;

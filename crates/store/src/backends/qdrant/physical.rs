@@ -9,9 +9,10 @@ use qdrant_client::qdrant::payload_index_params::IndexParams;
 use qdrant_client::qdrant::quantization_config::Quantization;
 use qdrant_client::qdrant::vectors_config;
 use qdrant_client::qdrant::{
-    BinaryQuantization, CreateCollection, CreateFieldIndexCollection, Distance, FieldType, HnswConfigDiff, IntegerIndexParams,
-    KeywordIndexParams, PayloadIndexParams, QuantizationConfig, QuantizationType, ScalarQuantization, SparseVectorConfig, SparseVectorParams, VectorParams as VectorSetUp,
-    VectorParamsMap, VectorsConfig,
+    BinaryQuantization, CreateCollection, CreateFieldIndexCollection, Distance, FieldType, HnswConfigDiff,
+    IntegerIndexParams, KeywordIndexParams, PayloadIndexParams, QuantizationConfig, QuantizationType,
+    ScalarQuantization, SparseVectorConfig, SparseVectorParams, VectorParams as VectorSetUp, VectorParamsMap,
+    VectorsConfig,
 };
 use sha2::{Digest, Sha256};
 use toller_core::collection::VectorParams;

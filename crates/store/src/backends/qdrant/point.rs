@@ -223,9 +223,9 @@ impl StoredVectors {
     pub(super) fn record(mut self, document: Arc<Document>, params: &VectorParams) -> Result<Record> {
         let mut take = |space: &str, metric: Metric| match self.dense.remove(space) {
             None => Ok(None),
-            Some(elements) => Vector::new(elements, metric)
-                .map(Some)
-                .map_err(|fault| damaged(format!("has a vector that {fault}"))),
+            Some(elements) => {
+                Vector::new(elements, metric).map(Some).map_err(|fault| damaged(format!("has a vector that {fault}")))
+            }
         };
         let main = take(DENSE, params.metric)?.ok_or_else(|| damaged("has no dense vector"))?;
         let mut record = Record::new(document, main);

@@ -13,9 +13,7 @@ use toller_core::metric::squared_norm;
 use toller_core::vector_store::{ScoredRecord, VectorSearch};
 use toller_core::{Document, Metric, Record};
 
-use super::point::{
-    DENSE, StoredVectors, as_compared, dense_names, document_of, named, with_document, with_vectors,
-};
+use super::point::{DENSE, StoredVectors, as_compared, dense_names, document_of, named, with_document, with_vectors};
 use super::rows::Rows;
 use crate::backends::best::Best;
 
@@ -119,12 +117,8 @@ async fn ask(rows: Rows<'_>, question: Question<'_>, count: usize, is_exact: boo
     let candidates = (count as f64 * oversampling).ceil() as usize;
     let view = candidates.saturating_mul(2).max(MIN_VIEW);
     let view = if search.filter.is_some() { view.saturating_mul(FILTERED_VIEW) } else { view };
-    let search_params = SearchParams {
-        exact: Some(is_exact),
-        hnsw_ef: Some(view as u64),
-        quantization,
-        ..SearchParams::default()
-    };
+    let search_params =
+        SearchParams { exact: Some(is_exact), hnsw_ef: Some(view as u64), quantization, ..SearchParams::default() };
     let request = QueryPoints {
         collection_name: rows.snapshot.physical.clone(),
         query: nearest(vector_input::Variant::Dense(DenseVector { data: as_compared(vector, metric) })),
