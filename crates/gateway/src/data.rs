@@ -1,7 +1,7 @@
 //! The data of a gateway: the store that the configuration names, from its opening to its end.
 
+use std::path::Path;
 use std::sync::Arc;
-#[cfg(feature = "qdrant")]
 use std::time::Duration;
 
 use toller_core::{Catalog, DocumentStore, VectorStore};
@@ -22,6 +22,8 @@ pub(crate) struct Data {
     pub(crate) documents: Arc<dyn DocumentStore>,
     /// Where it is, for people: the data folder, or a server's address.
     pub(crate) place: String,
+    /// Where a backup is put aside before the client gets it.
+    pub(crate) spool_folder: Arc<Path>,
     /// Collections that were found, of all tenants; none where nobody counts them.
     pub(crate) collections: Option<u64>,
     kept: Kept,
@@ -68,6 +70,7 @@ impl Data {
             catalog: Arc::clone(&memory.catalog) as Arc<dyn Catalog>,
             documents: Arc::clone(&memory.documents) as Arc<dyn DocumentStore>,
             place: folder.path().display().to_string(),
+            spool_folder: folder.path().into(),
             collections: Some(collections),
             kept: Kept::Memory(memory, folder),
         })
@@ -85,6 +88,7 @@ impl Data {
             catalog: Arc::clone(&store.catalog) as Arc<dyn Catalog>,
             documents: Arc::clone(&store.documents) as Arc<dyn DocumentStore>,
             place: folder.path().display().to_string(),
+            spool_folder: folder.path().into(),
             collections: Some(store.vectors.collection_count() as u64),
             kept: Kept::Edge(store, folder),
         })
@@ -120,6 +124,7 @@ impl Data {
             vectors: store.vectors,
             catalog: store.catalog,
             documents: store.documents,
+            spool_folder: std::env::temp_dir().into(),
             place,
             collections: None,
             kept: Kept::Elsewhere,
@@ -132,6 +137,21 @@ impl Data {
             key: "store.backend".to_owned(),
             problem: "is \"qdrant\", which this program was built without: build it with the cargo feature qdrant, or set store.backend = \"edge\"".to_owned(),
         })
+    }
+
+    /// How old what a process had under way must be to be taken for left behind: at once where a folder has one process at a
+    /// time, and after a day where several share a server.
+    pub(crate) fn abandoned_after(&self) -> Duration {
+        #[cfg(feature = "qdrant")]
+        const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+        match self.kept {
+            Kept::Memory(..) => Duration::ZERO,
+            #[cfg(feature = "edge")]
+            Kept::Edge(..) => Duration::ZERO,
+            #[cfg(feature = "qdrant")]
+            Kept::Elsewhere => A_DAY,
+        }
     }
 
     /// Leaves everything for the next run.

@@ -101,7 +101,7 @@ pub async fn serve(
     let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), loaded.models.clone()));
     let restores = Restores::new(Arc::clone(&collections), Arc::clone(&data.documents));
     // Before the first request, so that nobody sees half of one.
-    let settled = restores.settle().await.map_err(GatewayError::Restores)?;
+    let settled = restores.settle(data.abandoned_after()).await.map_err(GatewayError::Restores)?;
     if settled > 0 {
         tracing::warn!(settled, "restores that the last run did not end are finished or undone");
     }
@@ -126,7 +126,7 @@ pub async fn serve(
                 documents: Arc::clone(&data.documents),
                 stored: stored.clone(),
                 restores,
-                spool_folder: folder.path().into(),
+                spool_folder: Arc::clone(&data.spool_folder),
             }),
             limits
         ))

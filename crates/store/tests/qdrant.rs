@@ -28,7 +28,7 @@ use toller_core::{
 use toller_store::backends::qdrant::{QdrantConfig, QdrantError, QdrantStore};
 use toller_test_qdrant::{TestQdrant, TestQdrantConfig};
 
-const PARAMS: VectorParams = VectorParams { dimension: 2, metric: Metric::Dot, keyword: None };
+const PARAMS: VectorParams = VectorParams::new(2, Metric::Dot);
 
 fn context_of(tenant: &str) -> RequestContext {
     let tenant = Tenant::new(tenant).unwrap();
@@ -50,7 +50,7 @@ fn id(id: &str) -> DocumentId {
 fn record(text: &str, round: i64) -> Record {
     let metadata = Metadata::from([("round".to_owned(), Value::Int(round))]);
     let document = Document { id: id(text), page_content: format!("round {round} of {text}"), metadata };
-    Record { document: Arc::new(document), vector: Vector::new(vec![1.0, round as f32], Metric::Dot).unwrap() }
+    Record::new(Arc::new(document), Vector::new(vec![1.0, round as f32], Metric::Dot).unwrap())
 }
 
 fn config(server: &TestQdrant, key: &str) -> QdrantConfig {
@@ -72,7 +72,7 @@ async fn state(store: &QdrantStore, collection: &str) -> BTreeMap<String, i64> {
     };
     let state: BTreeMap<String, i64> = page.records.iter().map(of).collect();
     let vector = Vector::new(vec![1.0, 0.0], Metric::Dot).unwrap();
-    let search = VectorSearch { vector: &vector, filter: None, limit: 1000 };
+    let search = VectorSearch { vector: &vector, using: None, filter: None, limit: 1000 };
     let hits = store.vectors.search(&context, &collection, search).await.unwrap();
     assert_eq!(hits.iter().map(|hit| of(&hit.record)).collect::<BTreeMap<_, _>>(), state);
     assert_eq!(store.vectors.count(&context, &collection, None).await.unwrap(), state.len() as u64);

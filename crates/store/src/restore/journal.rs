@@ -1,6 +1,7 @@
 //! What a restore writes down in the catalogue, for the process after the one that is killed.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use toller_core::catalog::{Expected, RecordKind};
@@ -63,6 +64,14 @@ impl Journal {
             });
         }
         Ok(journals)
+    }
+
+    /// How long ago it was begun, by this machine's clock.
+    pub(crate) fn age(&self) -> Duration {
+        let begun = Uuid::parse_str(&self.id).ok().and_then(|id| id.get_timestamp());
+        let (seconds, nanoseconds) = begun.map_or((0, 0), |timestamp| timestamp.to_unix());
+        let begun = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+        SystemTime::now().duration_since(begun).unwrap_or_default()
     }
 
     pub(crate) fn id(&self) -> &str {

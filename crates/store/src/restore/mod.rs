@@ -12,6 +12,7 @@ mod journal;
 mod session;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use toller_core::catalog::RecordKind;
 use toller_core::error::{Error, ResourceKind, Result};
@@ -52,15 +53,19 @@ impl Restores {
     }
 
     /// Finishes or undoes what an earlier process left, of all tenants, and returns how many restores that were. To be called
-    /// once, before any request.
+    /// once, before any request. Of a store that several processes share, only restores that began `least_age` ago are
+    /// taken for left behind: younger ones may be another process's work.
     ///
     /// # Errors
     /// As the catalogue and the stores.
-    pub async fn settle(&self) -> Result<usize> {
+    pub async fn settle(&self, least_age: Duration) -> Result<usize> {
         let mut settled = 0;
         for tenant in self.collections.catalog().tenants(RecordKind::Restore).await? {
             let context = context_of(tenant);
             for journal in Journal::all(self.collections.catalog(), &context).await? {
+                if journal.age() < least_age {
+                    continue;
+                }
                 let committed = journal.record.committed;
                 info!(restore = journal.id(), committed, "a restore of the last run is finished, or undone");
                 if committed {

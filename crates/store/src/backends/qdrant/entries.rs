@@ -116,7 +116,7 @@ impl Entries {
         })
         .await?;
         let broken = |fault| damaged(format!("of the catalogue has a tenant that {fault}"));
-        tenants.into_iter().map(|tenant| Tenant::new(tenant).map_err(broken)).collect()
+        tenants.into_iter().map(|tenant| Tenant::new(&tenant).map_err(broken)).collect()
     }
 
     async fn each(
