@@ -21,6 +21,7 @@ mod document_store;
 mod draft;
 mod entries;
 mod error;
+mod field_indexes;
 mod keywords;
 mod ordered;
 mod patience;

@@ -17,6 +17,7 @@ use super::collector::{Collector, surely_kept};
 use super::conditions::all_that_pass;
 use super::config::QdrantConfig;
 use super::entries::{Entries, EntryKey};
+use super::field_indexes::FieldIndexes;
 use super::patience::Patience;
 use super::physical;
 use super::record::{CollectionRecord, Snapshot};
@@ -35,6 +36,7 @@ pub(super) struct Parts {
     pub(super) entries: Entries,
     pub(super) writers: Writers,
     pub(super) collector: Collector,
+    pub(super) field_indexes: FieldIndexes,
     /// Collections of the server that are known to be there, with their indexes.
     made: Mutex<HashSet<String>>,
 }
@@ -55,6 +57,7 @@ impl Shared {
             entries,
             writers: Writers::default(),
             collector: Collector::default(),
+            field_indexes: FieldIndexes::default(),
             made: Mutex::default(),
         }))
     }

@@ -35,6 +35,10 @@ impl QdrantVectorStore {
         Rows { client: &self.shared.client, snapshot, patience: Patience::Of(context) }
     }
 
+    fn want_indexes(&self, snapshot: &Snapshot, filter: Option<&Filter>) {
+        self.shared.field_indexes.want(&self.shared.client, snapshot, filter);
+    }
+
     async fn change(
         &self,
         context: &RequestContext,
@@ -129,6 +133,7 @@ impl VectorStore for QdrantVectorStore {
         let key = key(context, collection);
         let snapshot = self.shared.snapshot(context, &key).await?;
         let space = check_query(&snapshot.params, search.using, search.vector)?;
+        self.want_indexes(&snapshot, search.filter);
         let is_exact = self.shared.config.exact;
         let hits = search::search(self.rows(context, &snapshot), search, space.metric, is_exact).await?;
         self.shared.confirm(context, &key, &snapshot).await?;
@@ -144,6 +149,7 @@ impl VectorStore for QdrantVectorStore {
         let key = key(context, collection);
         let snapshot = self.shared.snapshot(context, &key).await?;
         let keyword = snapshot.params.keyword.ok_or_else(|| keyword_not_indexed(collection))?;
+        self.want_indexes(&snapshot, search.filter);
         let hits = keywords::search(self.rows(context, &snapshot), keyword, &search, context).await?;
         self.shared.confirm(context, &key, &snapshot).await?;
         Ok(hits)
@@ -181,6 +187,7 @@ impl VectorStore for QdrantVectorStore {
         let key = key(context, collection);
         let snapshot = self.shared.snapshot(context, &key).await?;
         let Some(filter) = filter else { return Ok(snapshot.len) };
+        self.want_indexes(&snapshot, Some(filter));
         let matching = self.rows(context, &snapshot).matching_ids(filter).await?;
         self.shared.confirm(context, &key, &snapshot).await?;
         Ok(matching.len() as u64)
