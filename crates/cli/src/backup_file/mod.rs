@@ -129,7 +129,7 @@ mod tests {
                 harmless += 1;
             }
         }
-        assert!(harmless <= 2, "{harmless} bytes could be others");
+        assert!(harmless <= 4, "{harmless} bytes could be others");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub async fn a_snapshot_holds_every_record_with_all_vectors(store: Arc<dyn Vecto
 
     let (sink, kept) = keeping();
     assert_eq!(store.snapshot(&ours, &docs, sink).await.unwrap(), 1499);
-    let kept = kept.lock().unwrap();
+    let kept = kept.lock().unwrap().clone();
     assert_eq!(kept.len(), 1499, "each is in it once");
     assert_eq!(by_id(&kept), by_id(&written));
 
@@ -106,7 +106,7 @@ pub async fn writes_during_a_snapshot_are_in_it_whole_or_not_at_all(store: Arc<d
         let acknowledged = rounds.load(Ordering::Acquire);
         let (sink, kept) = keeping();
         store.snapshot(&context, &docs, sink).await.unwrap();
-        let kept = kept.lock().unwrap();
+        let kept = kept.lock().unwrap().clone();
         let of_rows = kept.iter().filter_map(|record| record.document.metadata.get("round"));
         let of_rows: BTreeSet<String> = of_rows.map(|value| format!("{value:?}")).collect();
         assert_eq!(of_rows.len(), 1, "rows of one write are of one round: {of_rows:?}");
