@@ -33,6 +33,8 @@ enum Step {
     DeleteAll(usize),
     Store(usize, usize),
     Forget(usize),
+    Keep(usize, BTreeSet<u8>),
+    Discard(usize, BTreeSet<u8>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -48,6 +50,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => collection().prop_map(Step::DeleteAll),
         2 => (0..RETRIEVERS.len(), collection()).prop_map(|(name, collection)| Step::Store(name, collection)),
         1 => (0..RETRIEVERS.len()).prop_map(Step::Forget),
+        2 => (collection(), ids()).prop_map(|(store, ids)| Step::Keep(store, ids)),
+        1 => (collection(), ids()).prop_map(|(store, ids)| Step::Discard(store, ids)),
     ]
 }
 
@@ -58,6 +62,8 @@ struct Model {
     collections: BTreeMap<&'static str, (String, BTreeMap<String, (String, u8)>)>,
     /// The collection that each stored retriever searches.
     retrievers: BTreeMap<&'static str, &'static str>,
+    /// Texts by id in each document store, which has the name of a collection.
+    kept: BTreeMap<&'static str, BTreeMap<String, String>>,
 }
 
 struct Tenant {
@@ -147,6 +153,29 @@ impl Tenant {
                 let request = v1::RetrieversDeleteRequest { name: RETRIEVERS[*at].to_owned() };
                 check(self.client.retrievers().delete(request).await, self.model.retrievers.remove(RETRIEVERS[*at]));
             }
+            Step::Keep(at, ids) => {
+                let text = format!("parent of {} {number}", self.name);
+                let documents = ids.iter().map(|id| document(&format!("id{id}"), &text)).collect();
+                let document_store = COLLECTIONS[*at].to_owned();
+                let request = v1::DocumentStoresPutRequest { document_store, documents };
+                self.client.document_stores().put(request).await.unwrap();
+                let rows = ids.iter().map(|id| (format!("id{id}"), text.clone()));
+                self.model.kept.entry(COLLECTIONS[*at]).or_default().extend(rows);
+            }
+            Step::Discard(at, ids) => {
+                let ids: BTreeSet<String> = ids.iter().map(|id| format!("id{id}")).collect();
+                let ids_to_go = v1::DocumentIds { ids: ids.iter().cloned().collect() };
+                let request = v1::DocumentStoresDeleteRequest {
+                    document_store: COLLECTIONS[*at].to_owned(),
+                    selector: Some(v1::document_stores_delete_request::Selector::Ids(ids_to_go)),
+                    ..Default::default()
+                };
+                let answer = self.client.document_stores().delete(request).await.unwrap().into_inner();
+                let rows = self.model.kept.entry(COLLECTIONS[*at]).or_default();
+                let before = rows.len();
+                rows.retain(|id, _| !ids.contains(id));
+                assert_eq!(answer.deleted, (before - rows.len()) as u64);
+            }
         }
     }
 
@@ -172,7 +201,17 @@ impl Tenant {
         assert_eq!(listed, wanted.collect(), "collections of {}", self.name);
         for name in COLLECTIONS {
             self.look_into(name).await;
+            let kept = self.model.kept.get(name).cloned().unwrap_or_default();
+            let request = v1::DocumentStoresListRequest { document_store: name.to_owned(), ..Default::default() };
+            let found = self.client.document_stores().list(request).await.unwrap().into_inner();
+            assert_eq!(rows(found.documents), kept);
+            let ids = (0..IDS).map(|id| format!("id{id}")).collect();
+            let request = v1::DocumentStoresGetRequest { document_store: name.to_owned(), ids };
+            let found = self.client.document_stores().get(request).await.unwrap().into_inner();
+            assert_eq!(rows(found.documents), kept);
         }
+        let operations = self.client.operations().list(v1::OperationsListRequest {}).await.unwrap().into_inner();
+        assert_eq!(operations.operations, [], "nobody began one");
         let listed = self.client.retrievers().list(v1::RetrieversListRequest {}).await.unwrap().into_inner();
         let listed: BTreeSet<String> =
             listed.retrievers.into_iter().filter_map(|stored| Some(stored.retriever?.name)).collect();
@@ -311,6 +350,11 @@ fn nothing_crosses(settings: Settings, cases: u32) {
                 // What the case before left.
                 for name in COLLECTIONS.map(str::to_owned) {
                     let _ = client.collections().delete(v1::CollectionsDeleteRequest { name }).await;
+                }
+                for document_store in COLLECTIONS.map(str::to_owned) {
+                    let selector = Some(v1::document_stores_delete_request::Selector::All(true));
+                    let request = v1::DocumentStoresDeleteRequest { document_store, selector, ..Default::default() };
+                    client.document_stores().delete(request).await.unwrap();
                 }
                 for name in RETRIEVERS.map(str::to_owned) {
                     let _ = client.retrievers().delete(v1::RetrieversDeleteRequest { name }).await;
