@@ -104,7 +104,8 @@ async fn fill(client: &Client) {
     client.create_for_vectors("empty", 1, v1::Metric::Dot).await;
 
     let mut deep = int(7);
-    for _ in 0..31 {
+    // As deep as metadata may be.
+    for _ in 0..32 {
         deep = map([("k", deep)]);
     }
     let typed = document("typed", "\u{0}\n\"👩‍👩‍👧 Häuser")
