@@ -39,7 +39,7 @@ pub(super) fn syncing<T>(path: &Path, sync: impl FnOnce() -> T) -> T {
 const WRITERS: usize = 3;
 
 /// Writes of each.
-const WRITES: usize = 12;
+const WRITES: usize = 8;
 
 /// Documents of one write.
 const BATCH: usize = 3;
