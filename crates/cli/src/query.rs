@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "JSON", value_parser = parse_vector, conflicts_with = "text", allow_hyphen_values = true)]
     vector: Option<QueryVector>,
     /// The named vectors to search, with --vector in their dimension; the default are the main ones
-    #[arg(long, value_name = "NAME", requires = "vector")]
+    #[arg(long, value_name = "NAME", requires = "vector", conflicts_with = "text")]
     vector_name: Option<String>,
     /// Collection to search
     #[arg(long, short, value_name = "NAME", default_value = "docs")]

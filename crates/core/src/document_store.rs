@@ -61,7 +61,7 @@ pub trait DocumentStore: Send + Sync {
     /// The tenant's collections that have documents here, by name. O(names · log documents) at most.
     async fn names(&self, context: &RequestContext) -> Result<Vec<CollectionName>>;
 
-    /// Hands every document to `sink`, all as of one moment: a write meanwhile is in it whole or not at all. Reads and writes go
+    /// Hands every document to `sink`, in any order, all as of one moment: a write meanwhile is in it whole or not at all. Reads and writes go
     /// on. Returns how many there were; none where the collection has none.
     ///
     /// # Errors
