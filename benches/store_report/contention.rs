@@ -19,7 +19,7 @@ const OBJECT: &str = "edge_indexing";
 /// Rows of one write beside the building: rows that are there already, so that their number stays.
 const WRITE: u64 = 10;
 
-/// Between two writes.
+/// Between two writes, and between two searches: without it, searches would take every core from the builder, which stands back.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Builds the index of all that was written while one client searches and one writes.
@@ -59,6 +59,7 @@ pub fn measure(runtime: &Runtime, edge: &EdgeStore, place: &Place, report: &mut 
         let started = Instant::now();
         runtime.block_on(edge.vectors.search(&place.context, &place.collection, search))?;
         searches.push(started.elapsed());
+        std::thread::sleep(PAUSE);
     }
     runtime.block_on(builder)??;
     report.number(OBJECT, "build_s", started.elapsed().as_secs_f64());

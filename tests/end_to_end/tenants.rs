@@ -55,11 +55,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Text and bucket of documents by id.
+type Rows = BTreeMap<String, (String, u8)>;
+
 /// What one tenant should find.
 #[derive(Debug, Default)]
 struct Model {
     /// Description and documents (text and bucket by id) of each collection.
-    collections: BTreeMap<&'static str, (String, BTreeMap<String, (String, u8)>)>,
+    collections: BTreeMap<&'static str, (String, Rows)>,
     /// The collection that each stored retriever searches.
     retrievers: BTreeMap<&'static str, &'static str>,
     /// Texts by id in each document store, which has the name of a collection.

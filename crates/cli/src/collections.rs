@@ -138,7 +138,7 @@ struct Create {
     /// Refuse callers whose credential names no tenant
     #[arg(long)]
     require_tenant: bool,
-    /// Keep vectors a second time with fewer bits, for searches in less memory; for the edge store
+    /// Keep vectors a second time with fewer bits, for searches in less memory; for the edge and Qdrant stores
     #[arg(long, value_name = "KIND")]
     quantization: Option<QuantizationKind>,
     /// How many times as many candidates as are wanted the quantised vectors give; the server's default is 1.5 for int8 and 3

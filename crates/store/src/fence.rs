@@ -70,7 +70,7 @@ pub(crate) struct Tearing<'a> {
 
 impl Tearing<'_> {
     /// Both generations have it.
-    pub(crate) fn is_whole(mut self) {
+    pub(crate) fn mend(mut self) {
         self.whole = true;
     }
 }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_write_that_does_not_say_that_it_is_whole_is_torn() {
         let fence = Fence::default();
-        fence.tearing().is_whole();
+        fence.tearing().mend();
         assert_eq!(fence.tears(), 0);
         drop(fence.tearing());
         assert_eq!(fence.tears(), 1);

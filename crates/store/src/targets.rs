@@ -93,7 +93,7 @@ pub(crate) async fn write(
                 let tearing = fence.tearing();
                 store.upsert(&context, &building.name, copies).await?;
                 store.upsert(&unhurried(&context), &now.current, records.current).await?;
-                tearing.is_whole();
+                tearing.mend();
             }
             _ => store.upsert(&context, &now.current, records.current).await?,
         }
@@ -129,7 +129,7 @@ pub(crate) async fn delete(
         let tearing = fence.tearing();
         store.delete(&context, &building.name, &selector).await?;
         let deleted = store.delete(&unhurried(&context), &now.current, &selector).await?;
-        tearing.is_whole();
+        tearing.mend();
         Ok(deleted)
     })
     .await

@@ -25,13 +25,19 @@ impl BackupWriter {
     /// Begins a file.
     ///
     /// # Errors
-    /// `Failed` where there is one and it is not to be overwritten (`force`), and where the folder does not take it.
+    /// `Failed` where there is one and it is not to be overwritten (`force`), where the name is that of something else than a file, and
+    /// where the folder does not take it. A link is followed: what it leads to is overwritten.
     pub(crate) fn create(path: &Path, force: bool) -> Result<Self, Error> {
         if !force && path.symlink_metadata().is_ok() {
             return Err(Error::Failed(format!(
                 "{} is there already; choose another name, or overwrite it with --force",
                 path.display()
             )));
+        }
+        let path =
+            if path.is_symlink() { &path.canonicalize().map_err(|fault| cannot_write(path, &fault))? } else { path };
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(Error::Failed(format!("{} is no file; a backup is written to a file", path.display())));
         }
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");

@@ -25,6 +25,10 @@ pub(crate) async fn begin(
     model: Option<&str>,
 ) -> Result<Operation> {
     let (_, record) = foundation.records.ready(context, name).await?;
+    if model.is_some() {
+        // A name that is wrong is wrong whatever the collection does.
+        foundation.models.embedding_model(model)?;
+    }
     refuse(&record)?;
     let fingerprint = foundation.models.embedding_model(model)?.fingerprint().clone();
     if fingerprint.is_compatible_with(&record.spec.fingerprint) {

@@ -128,6 +128,14 @@ impl Restoring {
     }
 }
 
+/// Counts for people.
+fn told(counts: &v1::BackupCounts) -> String {
+    format!(
+        "{} collections with {} documents, {} document stores with {} documents and {} retrievers",
+        counts.collections, counts.documents, counts.document_stores, counts.stored_documents, counts.retrievers
+    )
+}
+
 impl Begun {
     async fn take(&mut self, item: Item) -> Result<Option<v1::BackupCounts>> {
         let misplaced = |field: &str, place: &str| Error::invalid(field, format!("comes {place}"));
@@ -191,8 +199,11 @@ impl Begun {
                 self.write_waiting().await?;
                 let counts = end.counts.unwrap_or_default();
                 if counts != self.counts {
-                    let description =
-                        format!("say {counts:?}, and what came is {:?}: the backup is damaged", self.counts);
+                    let description = format!(
+                        "say {}, and what came is {}: the backup is damaged",
+                        told(&counts),
+                        told(&self.counts)
+                    );
                     return Err(Error::invalid("end.counts", description));
                 }
                 return Ok(Some(counts));

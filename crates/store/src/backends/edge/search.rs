@@ -96,8 +96,11 @@ pub(super) fn search(shard: &Shard, search: VectorSearch<'_>, context: &RequestC
             return Ok(matching);
         }
         let last = matching.get(limit - 1).map(|hit| hit.score);
+        let wider = count.saturating_mul(WIDER);
+        // Equal scores are cut by their ids, as everywhere, unless there are more of them than an approximate search looks at.
+        let is_enough = !is_exact && (candidates.are_all || (wider > most && total > most));
         if let Some(last) = last
-            && (!is_exact || is_clear(question.metric, last, candidates.worst, candidates.tolerance))
+            && (is_enough || is_clear(question.metric, last, candidates.worst, candidates.tolerance))
         {
             matching.truncate(limit);
             return Ok(matching);
@@ -106,7 +109,7 @@ pub(super) fn search(shard: &Shard, search: VectorSearch<'_>, context: &RequestC
             // The index may have missed some.
             is_exact = true;
         } else {
-            count = count.saturating_mul(WIDER);
+            count = wider;
         }
     }
     scan(shard, &question, context)
