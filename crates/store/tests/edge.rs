@@ -423,6 +423,25 @@ fn clustered(count: usize, dimension: usize, numbers: &mut Numbers) -> Vec<Vec<f
         .collect()
 }
 
+/// The engine cuts equal scores as it likes; here their ids decide, however many hits are asked for.
+#[tokio::test]
+async fn equal_scores_are_cut_by_their_ids() {
+    const COUNT: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), fast()).await;
+    create(&store, "docs", 2, Metric::Cosine).await;
+    // In an order that is not that of their ids.
+    let ids = (0..COUNT).map(|n| format!("{:03}", n * 7 % COUNT));
+    put(&store, "docs", ids.map(|id| record(&id, vec![1.0, 2.0], &[])).collect()).await;
+    let vector = Vector::new(vec![2.0, 1.0], Metric::Cosine).unwrap();
+    for limit in [1, 3, 17, 60, 299] {
+        let search = VectorSearch { vector: &vector, using: None, filter: None, limit };
+        let hits = store.vectors.search(&context(), &name("docs"), search).await.unwrap();
+        let found: Vec<String> = hits.iter().map(|hit| hit.record.document.id.to_string()).collect();
+        assert_eq!(found, (0..limit).map(|n| format!("{n:03}")).collect::<Vec<_>>());
+    }
+}
+
 /// With an index, by it, and with filters of any selectivity: as many hits as there should be, and nearly all of the best.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_index_finds_nearly_all_of_the_best() {

@@ -87,6 +87,20 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing unfinished is left");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_followed_and_what_is_no_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        BackupWriter::create(&link, true).unwrap().finish().unwrap();
+        assert!(link.is_symlink());
+        assert_ne!(std::fs::read(&real).unwrap(), b"old");
+        let refused = BackupWriter::create(folder.path(), true).err().unwrap().to_string();
+        assert!(refused.contains("is no file"), "{refused}");
+    }
+
     #[test]
     fn a_file_that_is_there_stays_unless_it_is_forced_and_an_unfinished_one_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
