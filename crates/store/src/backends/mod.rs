@@ -6,6 +6,8 @@ mod checks;
 #[cfg(feature = "edge")]
 pub mod edge;
 pub mod memory;
+#[cfg(any(feature = "edge", feature = "qdrant"))]
+mod proposals;
 #[cfg(feature = "qdrant")]
 pub mod qdrant;
 

@@ -15,9 +15,9 @@ use toller_core::{Filter, KeywordSearch, Metric, RequestContext};
 use super::error::engine_fault;
 use super::point::{TermsOfPoint, document_of, record_of, terms_of, with_all};
 use super::pushdown::push_down;
-use super::search::{MAX_CANDIDATES, SLACK, WIDER, is_clear};
 use super::shard::Shard;
 use crate::backends::best::Best;
+use crate::backends::proposals::{MAX_CANDIDATES, SLACK, WIDER, is_clear};
 use crate::keyword::{Analyzer, bm25, query_vector};
 
 /// The name of the sparse vectors of terms.

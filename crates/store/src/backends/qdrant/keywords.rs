@@ -12,8 +12,9 @@ use toller_core::{Filter, KeywordParams, KeywordSearch, Metric, RequestContext};
 use super::patience::Patience;
 use super::point::{KEYWORDS, StoredVectors, TERMS, all_names, document_of, with_document, with_vectors};
 use super::rows::Rows;
-use super::search::{MAX_CANDIDATES, SLACK, WIDER, is_clear, nearest_to_terms};
+use super::search::nearest_to_terms;
 use crate::backends::best::Best;
+use crate::backends::proposals::{MAX_CANDIDATES, SLACK, WIDER, is_clear};
 use crate::keyword::{Analyzer, bm25, query_vector};
 
 /// Hits are ordered as by the inner product: more is better.
