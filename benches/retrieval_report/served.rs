@@ -70,8 +70,11 @@ pub async fn measure(model: &str, report: &mut Report) -> Result<(), Box<dyn Err
         let median = millis(percentile(&mut spent, 0.5));
         report.number(name, "p50_ms", median);
         report.number(name, "p99_ms", millis(percentile(&mut spent, 0.99)));
-        report.number(name, "beyond_embedding_p50_ms", median - embedding);
-        report.number(name, "beyond_embedding_p99_ms", millis(percentile(&mut spent, 0.99)) - embedding);
+        // A search for keywords alone embeds nothing.
+        if name != "keyword" {
+            report.number(name, "beyond_embedding_p50_ms", median - embedding);
+            report.number(name, "beyond_embedding_p99_ms", millis(percentile(&mut spent, 0.99)) - embedding);
+        }
         if name == "ensemble_of_eight" {
             report.number(name, "times_slowest_leaf", median / slowest);
             report.number(name, "texts_embedded_per_query", embedded_per_query(&client, &metrics, &tree).await?);
