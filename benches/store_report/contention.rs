@@ -19,6 +19,9 @@ const OBJECT: &str = "edge_indexing";
 /// Rows of one write beside the building: rows that are there already, so that their number stays.
 const WRITE: u64 = 10;
 
+/// How long both go on beside the building, which stands back for them and is then left alone.
+const CONTENTION: Duration = Duration::from_secs(60);
+
 /// Between two writes, and between two searches: without it, searches would take every core from the builder, which stands back.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -41,24 +44,24 @@ pub fn measure(runtime: &Runtime, edge: &EdgeStore, place: &Place, report: &mut 
         runtime.spawn(async move {
             let mut spent = Vec::new();
             let mut first = 0;
-            while !is_done.load(Ordering::Acquire) {
+            while !is_done.load(Ordering::Acquire) && started.elapsed() < CONTENTION {
                 let records = (first..first + WRITE).map(record).collect();
                 first += WRITE;
-                let started = Instant::now();
+                let begun = Instant::now();
                 edge.vectors.upsert(&context, &collection, records).await?;
-                spent.push(started.elapsed());
+                spent.push(begun.elapsed());
                 tokio::time::sleep(PAUSE).await;
             }
             Ok::<_, toller_core::Error>(spent)
         })
     };
     let mut searches = Vec::new();
-    while !is_done.load(Ordering::Acquire) {
+    while !is_done.load(Ordering::Acquire) && started.elapsed() < CONTENTION {
         let vector = query(searches.len());
         let search = VectorSearch { vector: &vector, using: None, filter: None, limit: K };
-        let started = Instant::now();
+        let begun = Instant::now();
         runtime.block_on(edge.vectors.search(&place.context, &place.collection, search))?;
-        searches.push(started.elapsed());
+        searches.push(begun.elapsed());
         std::thread::sleep(PAUSE);
     }
     runtime.block_on(builder)??;
