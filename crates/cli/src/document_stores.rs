@@ -14,11 +14,11 @@ use toller_core::Value;
 
 use crate::client::{ServerArgs, block_on};
 use crate::confirm::confirm;
+use crate::documents::print;
 use crate::error::{Error, Outcome};
 use crate::filter::check_integers;
 use crate::output::Output;
 use crate::terminal::say;
-use crate::{json, table};
 
 /// Most documents of one page.
 const PAGE: u32 = 1000;
@@ -104,14 +104,6 @@ enum Command {
         #[command(flatten)]
         server: ServerArgs,
     },
-}
-
-/// What `get --json` and `list --json` print.
-#[derive(Debug, Serialize)]
-struct Documents {
-    documents: Vec<json::Document>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    missing_ids: Vec<String>,
 }
 
 /// What `delete --json` prints.
@@ -245,19 +237,6 @@ async fn list(document_store: String, limit: u64, json: bool, server: &ServerArg
     }
     print(found, Vec::new(), json)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn print(documents: Vec<v1::Document>, missing_ids: Vec<String>, json: bool) -> Result<(), Error> {
-    let mut output = Output::new();
-    if json {
-        output
-            .json(&Documents { documents: documents.into_iter().map(json::Document::from).collect(), missing_ids })?;
-    } else if documents.is_empty() {
-        say("no documents");
-    } else {
-        output.line(table::documents(&documents, output.look))?;
-    }
-    output.flush()
 }
 
 async fn delete(request: v1::DocumentStoresDeleteRequest, yes: bool, json: bool, server: &ServerArgs) -> Outcome {

@@ -193,7 +193,8 @@ async fn list(collection: String, filter: Option<Filter>, limit: u64, json: bool
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(documents: Vec<v1::Document>, missing_ids: Vec<String>, json: bool) -> Result<(), Error> {
+/// Prints documents that were read, as a table or as JSON with the ids of those that are not there.
+pub(crate) fn print(documents: Vec<v1::Document>, missing_ids: Vec<String>, json: bool) -> Result<(), Error> {
     let mut output = Output::new();
     if json {
         output
