@@ -53,7 +53,8 @@ pub fn documents(file: &LoadedFile, splitter: &dyn Splitter) -> Result<Vec<Docum
 fn metadata(file: &LoadedFile, chunk: &Chunk<'_>, number: usize, first_line: usize) -> Metadata {
     // A line end is on the line that it ends.
     let last_line = first_line + line_ends(chunk.text.strip_suffix('\n').unwrap_or(chunk.text));
-    let mut metadata = Metadata::from([
+    let mut metadata = chunk.metadata.clone();
+    metadata.extend([
         (key::SOURCE.to_owned(), Value::from(file.source.as_str())),
         (key::MEDIA_TYPE.to_owned(), Value::from(file.format.media_type())),
         (key::CHUNK.to_owned(), integer(number)),
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
     use crate::format::Format;
     use crate::recursive::RecursiveSplitter;
-    use crate::splitter::Structure;
+    use crate::structure::Structure;
 
     fn file(text: &str, source: &str) -> LoadedFile {
         LoadedFile {

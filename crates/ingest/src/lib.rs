@@ -26,6 +26,7 @@ mod recursive;
 mod separator;
 mod skip;
 mod splitter;
+mod structure;
 mod text;
 mod walk;
 mod whitespace;
@@ -39,5 +40,6 @@ pub use recursive::{
 };
 pub use separator::{KeepSeparator, Separator, SeparatorSet};
 pub use skip::{SkipReason, Skipped};
-pub use splitter::{Chunk, Splitter, Structure};
+pub use splitter::{Chunk, Splitter};
+pub use structure::{Heading, Structure};
 pub use walk::{SourceFile, Walk, walk};

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::format::Format;
 use crate::markdown;
 use crate::skip::{SkipReason, Skipped};
-use crate::splitter::Structure;
+use crate::structure::Structure;
 use crate::text;
 use crate::walk::SourceFile;
 

@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{Event, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
-use crate::splitter::Structure;
+use crate::structure::Structure;
 use crate::whitespace;
 
 /// Heading levels of Markdown.

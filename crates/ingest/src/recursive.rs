@@ -1,10 +1,13 @@
 //! LangChain's `RecursiveCharacterTextSplitter`, with exact offsets and without cut graphemes.
 
+use toller_core::Metadata;
+
 use crate::error::Error;
 use crate::grapheme::GraphemeFinder;
 use crate::merge::{Merge, Piece};
 use crate::separator::{KeepSeparator, Matches, Separator, SeparatorSet};
-use crate::splitter::{Chunk, Splitter, Structure};
+use crate::splitter::{Chunk, Splitter};
+use crate::structure::Structure;
 use crate::whitespace;
 
 /// Code points in a chunk, at most: 200 to 250 tokens of English prose, within the 256 of small models and the 512 of BGE. Tables
@@ -298,6 +301,7 @@ impl Run<'_, '_> {
             text: slice(self.text, piece.start, piece.end),
             chars: piece.first_char..piece.end_char,
             bytes: piece.start..piece.end,
+            metadata: Metadata::new(),
         });
     }
 

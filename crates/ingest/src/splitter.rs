@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
+use toller_core::Metadata;
+
 use crate::error::Error;
+use crate::structure::Structure;
 
 /// A contiguous part of a text: `text == source[bytes]`, always.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Chunk<'t> {
     /// The part itself.
     pub text: &'t str,
@@ -13,31 +16,8 @@ pub struct Chunk<'t> {
     pub chars: Range<usize>,
     /// Where it stands in the source, in bytes of UTF-8.
     pub bytes: Range<usize>,
-}
-
-/// Where the author of a text has put its joints: places at which chunks should rather begin.
-///
-/// A format that has structure (Markdown has headings and blocks) finds it; plain text has none.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Structure {
-    levels: Vec<Vec<usize>>,
-}
-
-impl Structure {
-    /// Byte offsets by level, the coarsest first. Offsets that are not within a text or not between two of its characters are
-    /// passed over when that text is split. O(n log n).
-    pub fn new(mut levels: Vec<Vec<usize>>) -> Self {
-        for level in &mut levels {
-            level.sort_unstable();
-            level.dedup();
-        }
-        Self { levels }
-    }
-
-    /// Byte offsets by level, ascending within each.
-    pub fn levels(&self) -> &[Vec<usize>] {
-        &self.levels
-    }
+    /// What the splitter knows of the part, such as the headings above it; goes into the metadata of the document that it becomes.
+    pub metadata: Metadata,
 }
 
 /// Cuts a text into chunks.
