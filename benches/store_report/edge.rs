@@ -11,7 +11,7 @@ use toller_core::VectorStore;
 use toller_core::vector_store::VectorSearch;
 use toller_store::{EdgeConfig, EdgeStore};
 
-use crate::ROWS;
+use crate::{ROWS, SCALING};
 use crate::contention;
 use crate::data::query;
 use crate::store::{self, K, Place};
@@ -33,7 +33,7 @@ pub fn measure(runtime: &Runtime, report: &mut Report, truth: &[BTreeSet<String>
     let found = store::best(runtime, edge.vectors.as_ref(), &place)?;
     report.number(OBJECT, "recall_at_10", store::recall(truth, &found));
     let median = store::median(runtime, edge.vectors.as_ref(), &place)?;
-    report.number(&format!("{OBJECT}_scaling"), &format!("p50_ms_{ROWS}"), median);
+    report.number(SCALING, &format!("{OBJECT}_p50_ms_{ROWS}"), median);
     report.number(OBJECT, "bytes_per_vector", bytes_on_disk(folder.path())? / ROWS as f64);
     report.number(OBJECT, "resident_bytes_per_vector", (store::resident_bytes() - before) / ROWS as f64);
 
@@ -56,9 +56,9 @@ pub fn scale(runtime: &Runtime, report: &mut Report, rows: usize) -> Result<(), 
     store::fill(runtime, edge.vectors.as_ref(), &place, store::params(), rows)?;
     let started = Instant::now();
     runtime.block_on(edge.vectors.build_index(&place.context, &place.collection))?;
-    report.number(&format!("{OBJECT}_scaling"), &format!("index_wait_s_{rows}"), started.elapsed().as_secs_f64());
+    report.number(SCALING, &format!("{OBJECT}_index_wait_s_{rows}"), started.elapsed().as_secs_f64());
     let median = store::median(runtime, edge.vectors.as_ref(), &place)?;
-    report.number(&format!("{OBJECT}_scaling"), &format!("p50_ms_{rows}"), median);
+    report.number(SCALING, &format!("{OBJECT}_p50_ms_{rows}"), median);
     Ok(())
 }
 

@@ -20,7 +20,10 @@ use toller_benches::report::Report;
 /// Rows of the main figures.
 const ROWS: usize = 100_000;
 
-/// Rows of the other points of `scaling`.
+/// The report's object on how latency grows with the rows.
+const SCALING: &str = "scaling";
+
+/// Rows of its other points.
 const SMALL: usize = 10_000;
 const LARGE: usize = 300_000;
 

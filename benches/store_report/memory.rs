@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 use toller_store::MemoryStore;
 
-use crate::ROWS;
+use crate::{ROWS, SCALING};
 use crate::bandwidth::bytes_per_second;
 use crate::data::{DIMENSION, query};
 use crate::store::{self, K, Place};
@@ -43,7 +43,7 @@ pub fn measure(runtime: &Runtime, report: &mut Report) -> Result<Vec<BTreeSet<St
     report.number(OBJECT, "plain_sum_gb_per_s", summed / 1e9);
     report.number(OBJECT, "share_of_plain_sum", searched / summed);
     drop(numbers);
-    report.number(&format!("{OBJECT}_scaling"), &format!("p50_ms_{ROWS}"), store::median(runtime, vectors, &place)?);
+    report.number(SCALING, &format!("{OBJECT}_p50_ms_{ROWS}"), store::median(runtime, vectors, &place)?);
 
     let file = folder()?.join("store-memory.dump");
     memory.dump(&file)?;
@@ -63,6 +63,6 @@ pub fn scale(runtime: &Runtime, report: &mut Report, rows: usize) -> Result<(), 
     let memory = MemoryStore::new();
     store::fill(runtime, memory.vectors.as_ref(), &place, store::params(), rows)?;
     let median = store::median(runtime, memory.vectors.as_ref(), &place)?;
-    report.number(&format!("{OBJECT}_scaling"), &format!("p50_ms_{rows}"), median);
+    report.number(SCALING, &format!("{OBJECT}_p50_ms_{rows}"), median);
     Ok(())
 }
