@@ -16,6 +16,8 @@ pub enum RecordKind {
     Operation,
     /// A restore that is under way, as JSON, with what its process needs to end it.
     Restore,
+    /// The turn of the index run that is under way in a collection, as JSON.
+    IndexRun,
 }
 
 impl RecordKind {
@@ -26,6 +28,7 @@ impl RecordKind {
             Self::Retriever => "retriever",
             Self::Operation => "operation",
             Self::Restore => "restore",
+            Self::IndexRun => "index_run",
         }
     }
 }

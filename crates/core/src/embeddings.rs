@@ -1,10 +1,13 @@
 //! The first layer: text to vectors, with a role for every text.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::context::RequestContext;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::tokenizer::Tokenizer;
 
 /// What a text is embedded as. Asymmetric models give the same text another vector in each role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,4 +42,10 @@ pub trait Embeddings: Send + Sync {
     /// `ResourceExhausted` when the queue is full, `DeadlineExceeded` and `Cancelled` from the context, `Unavailable` when
     /// the provider cannot be reached. One failed text fails the call: there are no partial answers.
     async fn embed(&self, context: &RequestContext, role: EmbeddingRole, texts: Vec<String>) -> Result<Vec<Embedding>>;
+
+    /// The model's own tokenizer; none where the model runs elsewhere. Those who wrap embeddings pass it on. May copy a
+    /// vocabulary: ask once and keep it.
+    fn tokenizer(&self) -> Option<Arc<dyn Tokenizer>> {
+        None
+    }
 }

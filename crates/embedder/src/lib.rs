@@ -35,6 +35,7 @@ mod rerank_model;
 mod source;
 mod tokenizer;
 mod weights;
+mod whole_text;
 
 pub use device::Device;
 pub use encoder::{Checkpoint, EncodeError, Encoder, Sequence};

@@ -10,6 +10,7 @@ use tokenizers::{PostProcessor as _, TruncationDirection};
 
 use crate::error::{Error, Result};
 use crate::long_text;
+use crate::whole_text::WholeText;
 
 /// A text as the model sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,18 @@ impl Tokenizer {
             None => encoding,
         };
         Ok(Tokenized { ids: complete.get_ids().to_vec(), truncated })
+    }
+
+    /// A tokenizer of whole texts, which come after `instruction`. Copies the vocabulary.
+    ///
+    /// # Errors
+    /// The tokenizer's own message.
+    pub(crate) fn whole_text(&self, instruction: &str) -> Result<WholeText, String> {
+        let mut inner = self.inner.clone();
+        inner.with_truncation(None).map_err(|error| error.to_string())?;
+        let taken = inner.encode(instruction, false).map_err(|error| error.to_string())?.len();
+        let content_tokens = self.content_tokens.saturating_sub(taken).max(1);
+        Ok(WholeText { inner, content_tokens, lower_case: self.lower_case })
     }
 }
 

@@ -100,6 +100,8 @@ pub struct LimitsConfig {
     pub max_documents: usize,
     /// Longest text in bytes.
     pub max_text_bytes: usize,
+    /// Largest document of an index run, as its source has it.
+    pub max_document_bytes: usize,
     /// Most metadata of one document in bytes, as encoded in protobuf.
     pub max_metadata_bytes: usize,
     /// Largest k and fetch_k.
@@ -126,6 +128,7 @@ impl Default for LimitsConfig {
             max_message_bytes: 16 << 20,
             max_documents: 1000,
             max_text_bytes: 1 << 20,
+            max_document_bytes: 64 << 20,
             max_metadata_bytes: 64 << 10,
             max_k: 1000,
             max_queries: 100,
@@ -563,7 +566,7 @@ mod tests {
         let reranker_alone = format!("{nothing}\n[rerank]\nmodel = \"a/b\"");
         assert!(load(&reranker_alone, &[]).is_ok());
         // Every setting that a gateway alone reads exists.
-        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 25);
+        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 26);
     }
 
     #[test]

@@ -36,6 +36,14 @@ impl Limits {
         self.0.max_message_bytes
     }
 
+    pub(crate) fn max_document_bytes(&self) -> usize {
+        self.0.max_document_bytes
+    }
+
+    pub(crate) fn max_text_bytes(&self) -> usize {
+        self.0.max_text_bytes
+    }
+
     /// At most `limits.max_documents` documents or ids.
     pub(crate) fn check_documents(&self, field: &str, count: usize) -> Result<()> {
         check_count(field, count, self.0.max_documents, "limits.max_documents")

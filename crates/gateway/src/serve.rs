@@ -23,10 +23,11 @@ use crate::services::{
 };
 
 /// A method that waits in the queue of the models for documents, besides those of the Embedder service.
-const BULK_METHODS: [&str; 1] = ["toller.v1.Documents/Add"];
+const BULK_METHODS: [&str; 2] = ["toller.v1.Documents/Add", "toller.v1.Documents/Index"];
 
 /// Methods that move as much as a tenant has.
-const UNHURRIED_METHODS: [&str; 2] = ["toller.v1.Backups/Save", "toller.v1.Backups/Restore"];
+const UNHURRIED_METHODS: [&str; 3] =
+    ["toller.v1.Backups/Save", "toller.v1.Backups/Restore", "toller.v1.Documents/Index"];
 
 /// What a server says once it answers requests.
 #[derive(Debug, Clone)]
@@ -148,6 +149,7 @@ pub async fn serve(
         .add_service(bounded!(
             v1::documents_server::DocumentsServer::new(DocumentsService {
                 collections: Arc::clone(&collections),
+                parents: Arc::clone(&data.documents),
                 limits: limits.clone()
             }),
             limits

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use moka::sync::Cache;
 use sha2::{Digest, Sha256};
 use toller_core::embeddings::Embedding;
-use toller_core::{EmbeddingRole, Embeddings, Error, Fingerprint, RequestContext, Result};
+use toller_core::{EmbeddingRole, Embeddings, Error, Fingerprint, RequestContext, Result, Tokenizer};
 use toller_telemetry::metrics::CacheMetrics;
 
 /// SHA-256 of fingerprint, role and text. A cryptographic digest, since texts come from anybody: nobody can make a text
@@ -158,6 +158,10 @@ impl Embeddings for CachedEmbeddings {
             },
         });
         answer.collect()
+    }
+
+    fn tokenizer(&self) -> Option<Arc<dyn Tokenizer>> {
+        self.inner.tokenizer()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use tokio::sync::watch;
 use toller_core::Error;
@@ -59,6 +61,14 @@ impl Drain {
                 std::future::pending::<()>().await;
             }
         }
+    }
+}
+
+/// Completes when the server of a call begins to drain: for handlers of streams, which then end by themselves.
+pub fn draining<T>(request: &tonic::Request<T>) -> BoxFuture<'static, ()> {
+    match request.extensions().get::<Drain>() {
+        Some(drain) => drain.reached(Phase::Draining).boxed(),
+        None => std::future::pending().boxed(),
     }
 }
 

@@ -1,8 +1,10 @@
 //! A collection with its store and its model: texts come in, queries become vectors.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
 use toller_core::vector_store::{
     MmrParams, RecordSink, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents,
@@ -16,6 +18,8 @@ use crate::embedding;
 use crate::foundation::Foundation;
 use crate::guard;
 use crate::new_document::{NewDocument, check_documents, check_vector};
+use crate::run_turn::{RunConflict, RunTurn};
+use crate::staging::Staging;
 use crate::targets::{self, Outcome, Targets};
 
 /// How often a write is prepared again since the collection got another model meanwhile.
@@ -268,6 +272,30 @@ impl CollectionHandle {
         limit: usize,
     ) -> Result<ScrollPage> {
         self.store().scroll(context, self.name(), filter, from, limit).await
+    }
+
+    /// The room beside the collection for records that nobody is to see yet. No I/O.
+    pub fn staging(&self) -> Staging {
+        // What is only moved on needs no index of its own.
+        let params = VectorParams { keyword: None, named: BTreeMap::new(), quantization: None, ..self.spec().vector_params() };
+        Staging::new(self.foundation.clone(), self.spec().name.staging(), params)
+    }
+
+    /// Waits for a turn at an index run of the collection, or refuses to.
+    ///
+    /// # Errors
+    /// `Aborted` when another run is under way and this one does not wait; `DeadlineExceeded` and `Cancelled` of the context.
+    pub async fn run_turn(&self, context: &RequestContext, conflict: RunConflict) -> Result<RunTurn> {
+        let catalog = Arc::clone(&self.foundation.records.catalog);
+        RunTurn::take(catalog, context, &self.spec().name, conflict).await
+    }
+
+    /// What [`Self::embeddings`] gave for a document, as its vector.
+    ///
+    /// # Errors
+    /// `Internal` when it is unusable.
+    pub fn document_vector(&self, vector: Vec<f32>) -> Result<Vector> {
+        embedding::vector_of(self.spec(), "a document", vector)
     }
 
     /// Hands every record to `sink`, all as of one moment; see [`VectorStore::snapshot`]. Returns how many there were.

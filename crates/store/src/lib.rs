@@ -23,6 +23,8 @@ pub mod operations;
 mod record;
 pub mod reembed;
 pub mod restore;
+mod run_turn;
+pub mod staging;
 mod targets;
 
 #[cfg(feature = "edge")]
@@ -36,3 +38,5 @@ pub use handle::{AddOptions, Added, CollectionHandle, TextUsage};
 pub use new_document::NewDocument;
 pub use operations::Operations;
 pub use restore::{EncodedRetriever, Restore, RestoredNames, Restores};
+pub use run_turn::{RunConflict, RunTurn};
+pub use staging::Staging;

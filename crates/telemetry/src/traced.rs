@@ -15,7 +15,7 @@ use toller_core::vector_store::{
 };
 use toller_core::{
     ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
-    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Vector, VectorName,
+    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Tokenizer, Vector, VectorName,
     VectorStore,
 };
 use tracing::{Instrument, Span};
@@ -70,6 +70,10 @@ impl Embeddings for TracedEmbeddings {
         };
         self.metrics.record(role, count, started.elapsed(), usage);
         result
+    }
+
+    fn tokenizer(&self) -> Option<Arc<dyn Tokenizer>> {
+        self.inner.tokenizer()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use toller_core::embeddings::Embedding;
-use toller_core::{EmbeddingRole, Embeddings, Fingerprint, Principal, RequestContext, Result};
+use toller_core::{EmbeddingRole, Embeddings, Fingerprint, Principal, RequestContext, Result, Tokenizer};
 
 use super::config::EmbedderConfig;
 use super::{Engine, EngineHandle, Prepared};
@@ -94,6 +94,16 @@ impl Embeddings for LocalEmbeddings {
             truncated: one.truncated,
         });
         Ok(embeddings.collect())
+    }
+
+    fn tokenizer(&self) -> Option<Arc<dyn Tokenizer>> {
+        match self.model.tokenizer.whole_text(&self.model.fingerprint.document_instruction) {
+            Ok(tokenizer) => Some(Arc::new(tokenizer)),
+            Err(fault) => {
+                tracing::warn!(model = self.model.fingerprint.model, fault, "the model's tokenizer cannot cut texts");
+                None
+            }
+        }
     }
 }
 

@@ -103,6 +103,7 @@ fn check_limits(limits: &LimitsConfig, origins: &Origins<'_>) -> Result<(), Conf
         ("limits.max_message_bytes", limits.max_message_bytes, MIN_MESSAGE_BYTES),
         ("limits.max_documents", limits.max_documents, 1),
         ("limits.max_text_bytes", limits.max_text_bytes, 1),
+        ("limits.max_document_bytes", limits.max_document_bytes, 1),
         ("limits.max_metadata_bytes", limits.max_metadata_bytes, 1),
         ("limits.max_k", limits.max_k as usize, 1),
         ("limits.max_queries", limits.max_queries, 1),

@@ -33,6 +33,7 @@ const GATEWAY_ONLY: [&str; 25] = [
     "llm.api_key",
     "llm.timeout_ms",
     "llm.structured_output",
+    "limits.max_document_bytes",
     "limits.max_metadata_bytes",
     "limits.max_k",
     "limits.max_queries",

@@ -198,6 +198,11 @@ pub static SETTINGS: &[Setting] = &[
     integer("limits.max_message_bytes", "16777216", "Largest message in bytes, in and out; at least 65536"),
     integer("limits.max_documents", "1000", "Most documents or ids of one request"),
     integer("limits.max_text_bytes", "1048576", "Longest text in bytes"),
+    integer(
+        "limits.max_document_bytes",
+        "67108864",
+        "Largest document of an index run in bytes, as its source has it; one at a time is in memory",
+    ),
     integer("limits.max_metadata_bytes", "65536", "Most metadata of one document in bytes, as encoded in protobuf"),
     integer("limits.max_k", "1000", "Largest k and fetch_k"),
     integer("limits.max_queries", "100", "Most queries of one BatchRetrieve"),

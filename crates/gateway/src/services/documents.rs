@@ -1,21 +1,29 @@
 //! `toller.v1.Documents`.
 
+mod index;
+mod index_settings;
+
 use std::sync::Arc;
 
 use toller_api::convert::{self, Encoding};
 use toller_api::v1;
 use toller_api::v1::documents_server::Documents as DocumentsRpc;
 use toller_core::vector_store::Selector;
-use toller_core::{Error, Record, RequestContext, Result, Role};
-use toller_serving::context::answer;
+use toller_core::{DocumentStore, Error, Record, RequestContext, Result, Role};
+use toller_serving::context::{answer, request_context, require};
+use toller_serving::drain::draining;
+use toller_serving::status::status;
 use toller_store::{AddOptions, CollectionHandle, Collections, NewDocument};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
+use self::index::{IndexAnswers, Indexing};
 use super::page;
 use crate::limits::Limits;
 
 pub(crate) struct DocumentsService {
     pub(crate) collections: Arc<Collections>,
+    /// Where the parents of chunks are.
+    pub(crate) parents: Arc<dyn DocumentStore>,
     pub(crate) limits: Limits,
 }
 
@@ -41,6 +49,23 @@ impl DocumentsService {
 
 #[tonic::async_trait]
 impl DocumentsRpc for DocumentsService {
+    type IndexStream = IndexAnswers;
+
+    async fn index(
+        &self,
+        request: Request<Streaming<v1::DocumentsIndexRequest>>,
+    ) -> Result<Response<IndexAnswers>, Status> {
+        let context = request_context(&request).map_err(|error| status(&error))?;
+        require(&context, Role::Writer).map_err(|error| status(&error))?;
+        let drain = draining(&request);
+        let indexing = Indexing {
+            collections: Arc::clone(&self.collections),
+            parents: Arc::clone(&self.parents),
+            limits: self.limits.clone(),
+        };
+        Ok(Response::new(index::answers(indexing, request.into_inner(), context, drain)))
+    }
+
     async fn add(
         &self,
         request: Request<v1::DocumentsAddRequest>,

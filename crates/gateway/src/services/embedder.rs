@@ -2,15 +2,13 @@
 
 mod stream;
 
-use futures::FutureExt;
-use futures::future::pending;
 use toller_api::convert::{self, Encoding};
 use toller_api::v1;
 use toller_api::v1::embedder_server::Embedder as EmbedderRpc;
 use toller_core::embeddings::Embedding;
 use toller_core::{EmbeddingRole, Error, Models, RerankScore, Result, Role};
 use toller_serving::context::{answer, request_context, require};
-use toller_serving::drain::{Drain, Phase};
+use toller_serving::drain::draining;
 use toller_serving::status::status;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -79,10 +77,7 @@ impl EmbedderRpc for EmbedderService {
     ) -> Result<Response<Answers>, Status> {
         let context = request_context(&request).map_err(|error| status(&error))?;
         require(&context, Role::Reader).map_err(|error| status(&error))?;
-        let drain = match request.extensions().get::<Drain>() {
-            Some(drain) => drain.reached(Phase::Draining).boxed(),
-            None => pending().boxed(),
-        };
+        let drain = draining(&request);
         // The headers go out at once: some clients send nothing before they have them.
         let session = Session::new(request.into_inner(), self.models.clone(), self.limits.clone(), context, drain);
         Ok(Response::new(session.answers()))

@@ -104,6 +104,7 @@ pub(super) enum Kind {
     Retriever,
     Operation,
     Restore,
+    IndexRun,
 }
 
 impl From<RecordKind> for Kind {
@@ -113,6 +114,7 @@ impl From<RecordKind> for Kind {
             RecordKind::Retriever => Self::Retriever,
             RecordKind::Operation => Self::Operation,
             RecordKind::Restore => Self::Restore,
+            RecordKind::IndexRun => Self::IndexRun,
         }
     }
 }
@@ -124,6 +126,7 @@ impl From<Kind> for RecordKind {
             Kind::Retriever => Self::Retriever,
             Kind::Operation => Self::Operation,
             Kind::Restore => Self::Restore,
+            Kind::IndexRun => Self::IndexRun,
         }
     }
 }

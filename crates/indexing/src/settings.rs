@@ -1,0 +1,104 @@
+//! What a run is asked to do.
+
+use serde::Serialize;
+use toller_ingest::{LoadOptions, SplitterSpec};
+use toller_store::RunConflict;
+
+use crate::generated::GeneratedTexts;
+
+/// Part of every hash; changed when the same documents are to be written in another way by a new version of this service.
+const FORMAT: u32 = 1;
+
+/// Which old documents a run removes at its commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cleanup {
+    /// None but sources that are said to be gone.
+    #[default]
+    None,
+    /// Older versions of the sources that came.
+    Incremental,
+    /// All that did not come.
+    Full,
+}
+
+/// How documents are cut.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// By what the document is; see [`crate::automatic`].
+    Automatic {
+        /// Most code points of a chunk; at least 1.
+        chunk_size: usize,
+        /// Most code points that a chunk repeats of the one before; at most the chunk size.
+        chunk_overlap: usize,
+    },
+    /// In this way.
+    By(SplitterSpec),
+}
+
+/// How documents are cut, and what becomes of chunks that are too long.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cutting {
+    /// The way.
+    pub cut: Cut,
+    /// Are chunks over the model's longest input split further, by tokens?
+    pub split_overlong: bool,
+}
+
+/// What a run is asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexSettings {
+    /// Which old documents are removed.
+    pub cleanup: Cleanup,
+    /// Is nothing embedded and written, and only told what would be?
+    pub dry_run: bool,
+    /// May a full run without documents remove everything?
+    pub allow_empty_full: bool,
+    /// Is what did not change embedded and written, too?
+    pub force: bool,
+    /// What if another run is under way?
+    pub conflict: RunConflict,
+    /// How documents, or their parents, are cut into chunks.
+    pub cutting: Cutting,
+    /// How documents are cut into parents; none for no parents.
+    pub parents: Option<Parents>,
+    /// How files are read.
+    pub load: LoadOptions,
+    /// What a language model writes about documents.
+    pub generated: Vec<GeneratedTexts>,
+    /// Most bytes of a document.
+    pub max_document_bytes: usize,
+}
+
+/// The parents of chunks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parents {
+    /// Whole documents.
+    Documents,
+    /// Parts of them.
+    Parts(Cutting),
+}
+
+impl IndexSettings {
+    /// What decides how a document is written, besides the document: two runs with the same digest, and the same model, write the
+    /// same records.
+    pub(crate) fn digest(&self) -> Result<String, serde_json::Error> {
+        #[derive(Serialize)]
+        struct Decides<'a> {
+            format: u32,
+            cutting: &'a Cutting,
+            parents: &'a Option<Parents>,
+            load: &'a LoadOptions,
+            generated: &'a [GeneratedTexts],
+        }
+
+        serde_json::to_string(&Decides {
+            format: FORMAT,
+            cutting: &self.cutting,
+            parents: &self.parents,
+            load: &self.load,
+            generated: &self.generated,
+        })
+    }
+}

@@ -1,0 +1,277 @@
+//! Turns at a collection for index runs: one run at a time, among all processes that share a catalogue.
+//!
+//! A turn is a record in the catalogue that its holder renews. No clocks are compared: who waits takes a turn for abandoned once it has
+//! watched it unchanged for as long as a turn lasts, so that a process that was killed keeps nobody out for longer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
+use toller_core::catalog::{Expected, RecordKind, Versioned};
+use toller_core::error::{Error, Result};
+use toller_core::{Catalog, CollectionName, RequestContext};
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::targets::unhurried;
+
+/// How long a turn lasts that is not renewed: several times longer than a catalogue takes for a swap.
+const LENGTH: Duration = Duration::from_secs(5);
+
+/// How often its holder renews it.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+
+/// How often one who waits looks at it.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What an index run does where another one has the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunConflict {
+    /// It waits for its turn.
+    #[default]
+    Wait,
+    /// It is refused.
+    Refuse,
+}
+
+/// The record of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Turn {
+    /// Id of the run.
+    run: String,
+    /// How often it was renewed.
+    renewed: u64,
+}
+
+/// A turn of this process's. Dropping it gives it back.
+pub struct RunTurn {
+    place: Place,
+    /// The version of the record; none once the turn is lost.
+    version: Arc<Mutex<Option<u64>>>,
+    renewal: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+struct Place {
+    catalog: Arc<dyn Catalog>,
+    context: RequestContext,
+    collection: CollectionName,
+}
+
+impl RunTurn {
+    /// Waits for the turn, or refuses to.
+    ///
+    /// # Errors
+    /// `Aborted` when another run has it and this one does not wait: it takes up to [`LENGTH`] to tell one that goes on from one that
+    /// was killed. `DeadlineExceeded` and `Cancelled` of the context.
+    pub(crate) async fn take(
+        catalog: Arc<dyn Catalog>,
+        context: &RequestContext,
+        collection: &CollectionName,
+        conflict: RunConflict,
+    ) -> Result<Self> {
+        let place = Place { catalog, context: unhurried(context), collection: collection.clone() };
+        let run = Uuid::now_v7().to_string();
+        let mut watched: Option<(Turn, Instant)> = None;
+        loop {
+            context.check("while an index run waited for its turn")?;
+            let expected = match place.look().await? {
+                None => Expected::Absent,
+                Some((version, turn)) => {
+                    let since = match &watched {
+                        Some((seen, since)) if *seen == turn => *since,
+                        Some((seen, _)) if seen.run == turn.run && conflict == RunConflict::Refuse => {
+                            return Err(place.taken());
+                        }
+                        _ => {
+                            let now = Instant::now();
+                            watched = Some((turn, now));
+                            now
+                        }
+                    };
+                    if since.elapsed() < LENGTH {
+                        tokio::time::sleep(LOOK_EVERY).await;
+                        continue;
+                    }
+                    Expected::Version(version)
+                }
+            };
+            match place.swap(expected, &Turn { run: run.clone(), renewed: 0 }).await {
+                Ok(version) => {
+                    let version = Arc::new(Mutex::new(Some(version)));
+                    let renewal = tokio::spawn(renew(place.clone(), Arc::clone(&version), run));
+                    return Ok(Self { place, version, renewal });
+                }
+                Err(Error::Aborted(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// Is the turn still this run's? To be asked before what nobody else is to come in between.
+    ///
+    /// # Errors
+    /// `Aborted` when another run took it, since this one did not renew it in time.
+    pub fn check(&self) -> Result<()> {
+        match *self.version.lock() {
+            Some(_) => Ok(()),
+            None => Err(Error::Aborted(format!(
+                "another index run of collection \"{}\" took the turn of this one, which stood still for too long; run it again",
+                self.place.collection
+            ))),
+        }
+    }
+}
+
+impl Drop for RunTurn {
+    fn drop(&mut self) {
+        self.renewal.abort();
+        let version = self.version.lock().take();
+        // Outside a runtime, as in a process that ends, the record is left to whoever comes next.
+        if let (Some(version), Ok(runtime)) = (version, tokio::runtime::Handle::try_current()) {
+            let place = self.place.clone();
+            runtime.spawn(async move {
+                match place.remove(version).await {
+                    // A last renewal was on its way.
+                    Err(Error::Aborted(_)) => {
+                        warn!(collection = %place.collection, "the turn of an index run was not given back; the next run waits for its end");
+                    }
+                    Err(fault) => {
+                        warn!(collection = %place.collection, %fault, "the turn of an index run could not be given back");
+                    }
+                    Ok(()) => {}
+                }
+            });
+        }
+    }
+}
+
+/// Renews the turn until it is lost.
+async fn renew(place: Place, held: Arc<Mutex<Option<u64>>>, run: String) {
+    let mut renewed_at = Instant::now();
+    for renewed in 1.. {
+        tokio::time::sleep(RENEW_EVERY).await;
+        let Some(version) = *held.lock() else { return };
+        match place.swap(Expected::Version(version), &Turn { run: run.clone(), renewed }).await {
+            Ok(version) => {
+                *held.lock() = Some(version);
+                renewed_at = Instant::now();
+            }
+            Err(Error::Aborted(_)) => {
+                *held.lock() = None;
+                return;
+            }
+            Err(fault) => {
+                warn!(collection = %place.collection, %fault, "the turn of an index run could not be renewed");
+                if renewed_at.elapsed() >= LENGTH {
+                    *held.lock() = None;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    async fn look(&self) -> Result<Option<(u64, Turn)>> {
+        let name = self.collection.logical();
+        let Some(Versioned { version, value, .. }) =
+            self.catalog.get(&self.context, RecordKind::IndexRun, name).await?
+        else {
+            return Ok(None);
+        };
+        let turn = serde_json::from_slice(&value).map_err(|fault| {
+            Error::Internal(format!("the turn of index runs of collection \"{name}\" cannot be read: {fault}"))
+        })?;
+        Ok(Some((version, turn)))
+    }
+
+    async fn swap(&self, expected: Expected, turn: &Turn) -> Result<u64> {
+        let value = serde_json::to_vec(turn)
+            .map_err(|fault| Error::Internal(format!("the turn of an index run cannot be written: {fault}")))?;
+        self.catalog.swap(&self.context, RecordKind::IndexRun, self.collection.logical(), expected, value).await
+    }
+
+    async fn remove(&self, version: u64) -> Result<()> {
+        self.catalog.remove(&self.context, RecordKind::IndexRun, self.collection.logical(), version).await
+    }
+
+    fn taken(&self) -> Error {
+        Error::Aborted(format!(
+            "another index run of collection \"{}\" is under way; wait for its end, or start this one so that it waits",
+            self.collection
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toller_core::Principal;
+
+    use super::*;
+    use crate::MemoryStore;
+
+    fn place() -> (Arc<dyn Catalog>, RequestContext, CollectionName) {
+        let context = RequestContext::new(Principal::anonymous());
+        (MemoryStore::new().catalog, context, CollectionName::new("docs").unwrap())
+    }
+
+    async fn given_back(catalog: &Arc<dyn Catalog>, context: &RequestContext) {
+        while catalog.get(context, RecordKind::IndexRun, "docs").await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_run_at_a_time_and_the_next_one_waits() {
+        let (catalog, context, docs) = place();
+        let first = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Wait).await.unwrap();
+        let second = tokio::spawn({
+            let (catalog, context, docs) = (Arc::clone(&catalog), context.clone(), docs.clone());
+            async move { RunTurn::take(catalog, &context, &docs, RunConflict::Wait).await }
+        });
+        tokio::time::sleep(3 * RENEW_EVERY).await;
+        assert!(!second.is_finished());
+        first.check().unwrap();
+        drop(first);
+        second.await.unwrap().unwrap().check().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_does_not_wait_is_refused_while_the_other_goes_on() {
+        let (catalog, context, docs) = place();
+        let first = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Refuse).await.unwrap();
+        let refused = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Refuse).await;
+        assert!(matches!(refused.map(|_| ()), Err(Error::Aborted(_))));
+        first.check().unwrap();
+        drop(first);
+        given_back(&catalog, &context).await;
+        RunTurn::take(catalog, &context, &docs, RunConflict::Refuse).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_turn_of_a_run_that_was_killed_ends() {
+        let (catalog, context, docs) = place();
+        let killed = Turn { run: "killed".to_owned(), renewed: 3 };
+        let value = serde_json::to_vec(&killed).unwrap();
+        catalog.swap(&context, RecordKind::IndexRun, "docs", Expected::Absent, value).await.unwrap();
+        let asked = Instant::now();
+        let turn = RunTurn::take(catalog, &context, &docs, RunConflict::Refuse).await.unwrap();
+        assert!(asked.elapsed() >= LENGTH);
+        turn.check().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_lost_the_turn_is_told() {
+        let (catalog, context, docs) = place();
+        let turn = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Wait).await.unwrap();
+        let record = catalog.get(&context, RecordKind::IndexRun, "docs").await.unwrap().unwrap();
+        let other = serde_json::to_vec(&Turn { run: "other".to_owned(), renewed: 0 }).unwrap();
+        let expected = Expected::Version(record.version);
+        catalog.swap(&context, RecordKind::IndexRun, "docs", expected, other).await.unwrap();
+        tokio::time::sleep(2 * RENEW_EVERY).await;
+        assert!(matches!(turn.check(), Err(Error::Aborted(_))));
+    }
+}
