@@ -1,6 +1,7 @@
 //! The second layer: records by vector. A backend gives a few things; relevance, thresholds and MMR follow from them, the
 //! same on every backend.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -63,6 +64,54 @@ pub struct ScrollPage {
 
 /// Takes the records of a [`VectorStore::snapshot`], some at a time, on a thread where it may block.
 pub type RecordSink = Box<dyn FnMut(Vec<Record>) -> Result<()> + Send>;
+
+/// Records that come some at a time, for [`VectorStore::apply`]. Memory holds as many as one answer has, so answers had better
+/// be of some hundreds. A list of batches is one.
+#[async_trait]
+pub trait RecordSource: Send {
+    /// The next records; none when there are no more. An empty list is not the end.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being had; then nothing is changed.
+    async fn next(&mut self) -> Result<Option<Vec<Record>>>;
+}
+
+#[async_trait]
+impl RecordSource for std::vec::IntoIter<Vec<Record>> {
+    async fn next(&mut self) -> Result<Option<Vec<Record>>> {
+        Ok(Iterator::next(self))
+    }
+}
+
+/// What [`VectorStore::apply`] is to change.
+pub struct ChangeSet {
+    /// Records to remove; missing ids are no error, and an id that is written as well is written.
+    pub delete: Vec<DocumentId>,
+    /// Records to write, replacing those with the same ids.
+    pub upsert: Box<dyn RecordSource>,
+}
+
+impl ChangeSet {
+    /// Removes what has these ids, and writes records that are there already.
+    pub fn new(delete: Vec<DocumentId>, upsert: Vec<Vec<Record>>) -> Self {
+        Self { delete, upsert: Box::new(upsert.into_iter()) }
+    }
+}
+
+impl fmt::Debug for ChangeSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ChangeSet").field("delete", &self.delete.len()).finish_non_exhaustive()
+    }
+}
+
+/// What [`VectorStore::apply`] changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// Records that were written.
+    pub upserted: u64,
+    /// Records that were there and are not any more.
+    pub deleted: u64,
+}
 
 /// Which hits are good enough. Both bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -136,6 +185,30 @@ pub trait VectorStore: Send + Sync {
     /// # Errors
     /// `NotFound`.
     async fn delete(&self, context: &RequestContext, collection: &CollectionName, selector: &Selector) -> Result<u64>;
+
+    /// Removes and writes any number of records in one commit: readers see all of it or nothing, and so does the next process
+    /// after a crash at any moment. Where a commit fails late, a store may still finish it after it was told so.
+    ///
+    /// Memory holds one answer of the source at a time and all ids; the memory store holds everything. Other writes may have to
+    /// wait until it is done, reads do not, but for the moment in which records are removed and replaced.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` as [`Self::upsert`], also for an id that stands twice in different answers of the source;
+    /// what the source returns. After those nothing is changed.
+    async fn apply(&self, context: &RequestContext, collection: &CollectionName, changes: ChangeSet)
+    -> Result<Applied>;
+
+    /// Up to `limit` ids in the order of their bytes, from the id `from` on (inclusive). Neither texts nor vectors are read.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>>;
 
     /// Records by id, aligned with the input: none where missing, repeated where an id is repeated.
     ///

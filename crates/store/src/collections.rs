@@ -276,7 +276,7 @@ impl Collections {
         Ok(changed.await?.spec)
     }
 
-    /// Deletes a collection with all it holds, in all its generations. If it is being embedded anew, that ends as cancelled. A
+    /// Deletes a collection with all it holds, in all its generations, and with what waits to be moved into it. If it is being embedded anew, that ends as cancelled. A
     /// delete that was cut off is finished by the next one.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
 use toller_core::vector_store::{
-    MmrParams, RecordSink, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents,
+    Applied, ChangeSet, MmrParams, RecordSink, Scoring, ScrollPage, Selector, VectorSearch, keyword_documents,
 };
 use toller_core::{
     CollectionName, CollectionSpec, DocumentId, EmbeddingRole, Embeddings, Filter, KeywordSearch, Query, Record,
@@ -132,7 +132,7 @@ impl CollectionHandle {
                 other => other?,
             };
             match targets::write(&self.foundation, context, &targets, records).await? {
-                Outcome::Written => return Ok(Added { ids, usage }),
+                Outcome::Written(()) => return Ok(Added { ids, usage }),
                 Outcome::Moved(now) => targets = now,
             }
         }
@@ -250,6 +250,34 @@ impl CollectionHandle {
     /// As the store.
     pub async fn delete(&self, context: &RequestContext, selector: &Selector) -> Result<u64> {
         targets::delete(&self.foundation, context, self.name(), selector).await
+    }
+
+    /// Removes and writes any number of records, with the vectors that they bring, in one commit; see [`VectorStore::apply`].
+    ///
+    /// # Errors
+    /// `FailedPrecondition` of [`REEMBED_RUNNING`](crate::reembed::REEMBED_RUNNING) while the collection is embedded anew;
+    /// `Aborted` when it got another model since it was opened, and then nothing was asked of the source; otherwise as the store.
+    pub async fn apply(&self, context: &RequestContext, changes: ChangeSet) -> Result<Applied> {
+        match targets::apply(&self.foundation, context, &self.targets, changes).await? {
+            Outcome::Written(applied) => Ok(applied),
+            Outcome::Moved(_) => Err(Error::Aborted(format!(
+                "collection \"{}\" got another model meanwhile; prepare the records anew",
+                self.spec().name
+            ))),
+        }
+    }
+
+    /// Up to `limit` ids in the order of their bytes, from an id on; see [`VectorStore::ids`].
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn ids(
+        &self,
+        context: &RequestContext,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        self.store().ids(context, self.name(), from, limit).await
     }
 
     /// How many records match; see [`VectorStore::count`].

@@ -84,7 +84,8 @@ impl CollectionRecord {
     /// Every name that the store may hold something of this collection under.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = CollectionName> {
         // One more than was recorded: the room of a generation is made before its number is recorded.
-        (1..=self.generations.last.saturating_add(1)).map(|number| self.spec.name.generation(number))
+        let generations = (1..=self.generations.last.saturating_add(1)).map(|number| self.spec.name.generation(number));
+        generations.chain([self.spec.name.staging()])
     }
 
     /// Does it have a generation of this number?
@@ -221,6 +222,6 @@ mod tests {
         assert_eq!(record.generations, Generations::default());
         assert_eq!(record.current_name().as_str(), "docs");
         let names: Vec<String> = record.all_names().map(|name| name.as_str().to_owned()).collect();
-        assert_eq!(names, ["docs", "docs@v2"], "a generation may have been begun and not recorded");
+        assert_eq!(names, ["docs", "docs@v2", "docs@staging"], "a generation may have been begun and not recorded");
     }
 }

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use toller_core::error::{Error, Result};
-use toller_core::vector_store::Selector;
+use toller_core::vector_store::{Applied, ChangeSet, Selector};
 use toller_core::{CollectionName, CollectionSpec, Fingerprint, Record, RequestContext};
 use tracing::Instrument;
 
 use crate::foundation::Foundation;
 use crate::record::CollectionRecord;
+use crate::reembed::REEMBED_RUNNING;
 
 /// What a write has to be prepared for. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -41,8 +42,8 @@ pub(crate) struct PreparedRecords {
 
 /// What became of a write.
 #[derive(Debug)]
-pub(crate) enum Outcome {
-    Written,
+pub(crate) enum Outcome<T = ()> {
+    Written(T),
     /// Nothing is written: it has to be prepared for this.
     Moved(Targets),
 }
@@ -97,7 +98,44 @@ pub(crate) async fn write(
             }
             _ => store.upsert(&context, &now.current, records.current).await?,
         }
-        Ok(Outcome::Written)
+        Ok(Outcome::Written(()))
+    })
+    .await
+}
+
+/// Removes and writes any number of records in one commit of the current generation. Where the collection moved, nothing is
+/// written and nothing was asked of the source.
+///
+/// The write is a task of its own, as [`write`] is. Whoever needs the fence alone waits for its end.
+///
+/// # Errors
+/// `FailedPrecondition` of [`REEMBED_RUNNING`] while another generation is filled, which would need the same records by its
+/// model; what the store reports.
+pub(crate) async fn apply(
+    foundation: &Foundation,
+    context: &RequestContext,
+    targets: &Targets,
+    changes: ChangeSet,
+) -> Result<Outcome<Applied>> {
+    let (foundation, context, targets) = (foundation.clone(), context.clone(), targets.clone());
+    to_its_end(async move {
+        let name = &targets.spec.name;
+        let fence = foundation.fence(&context, name);
+        let _shared = fence.shared().await;
+        let now = Targets::of(foundation.records.ready(&context, name).await?.1);
+        if let Some(building) = &now.building {
+            return Err(Error::FailedPrecondition {
+                reason: REEMBED_RUNNING,
+                message: format!(
+                    "collection \"{name}\" is being embedded anew by {}; wait for operation {}, or cancel it",
+                    building.fingerprint, building.operation
+                ),
+            });
+        }
+        if !targets.are_as(&now) {
+            return Ok(Outcome::Moved(now));
+        }
+        Ok(Outcome::Written(foundation.store.apply(&context, &now.current, changes).await?))
     })
     .await
 }

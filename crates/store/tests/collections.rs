@@ -18,7 +18,7 @@ use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::embeddings::Embedding;
 use toller_core::error::{Error, ResourceKind, Result};
-use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, DocumentId, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordParams, KeywordSearch,
     Language, Metadata, Metric, Models, Principal, Query, Record, RequestContext, Role, Tenant, Value, VectorStore,
@@ -298,6 +298,18 @@ impl<T: VectorStore> VectorStore for Failing<T> {
     }
     async fn delete(&self, context: &RequestContext, name: &CollectionName, selector: &Selector) -> Result<u64> {
         self.step()?.delete(context, name, selector).await
+    }
+    async fn apply(&self, context: &RequestContext, name: &CollectionName, changes: ChangeSet) -> Result<Applied> {
+        self.step()?.apply(context, name, changes).await
+    }
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        name: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        self.step()?.ids(context, name, from, limit).await
     }
     async fn get(
         &self,

@@ -553,6 +553,10 @@ pub enum StoreOperation {
     Upsert,
     /// Delete records.
     Delete,
+    /// Write and delete records in one commit.
+    Apply,
+    /// A page of ids.
+    Ids,
     /// Records by id.
     Get,
     /// Search by vector.
@@ -569,11 +573,13 @@ pub enum StoreOperation {
 
 impl StoreOperation {
     /// Every operation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Create,
         Self::DropCollection,
         Self::Upsert,
         Self::Delete,
+        Self::Apply,
+        Self::Ids,
         Self::Get,
         Self::Search,
         Self::KeywordSearch,
@@ -589,6 +595,8 @@ impl StoreOperation {
             Self::DropCollection => "drop",
             Self::Upsert => "upsert",
             Self::Delete => "delete",
+            Self::Apply => "apply",
+            Self::Ids => "ids",
             Self::Get => "get",
             Self::Search => "search",
             Self::KeywordSearch => "keyword_search",

@@ -11,7 +11,8 @@ use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::language_model::{Completion, CompletionOptions};
 use toller_core::vector_store::{
-    MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch, choose_by_marginal_relevance,
+    Applied, ChangeSet, MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch,
+    choose_by_marginal_relevance,
 };
 use toller_core::{
     ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
@@ -257,6 +258,35 @@ impl VectorStore for TracedVectorStore {
         let operation = StoreOperation::Delete;
         let call = self.inner.delete(context, collection, selector);
         self.measure(operation, self.span(operation, collection), call, |_| None).await
+    }
+
+    async fn apply(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        changes: ChangeSet,
+    ) -> Result<Applied> {
+        let operation = StoreOperation::Apply;
+        let span = self.span(operation, collection);
+        let call = self.inner.apply(context, collection, changes);
+        let batch_size = span.clone();
+        let applied = self.measure(operation, span, call, |_| None).await?;
+        let written = usize::try_from(applied.upserted).unwrap_or(usize::MAX);
+        spans::record_batch_size(&batch_size, written);
+        self.metrics.add_written(written);
+        Ok(applied)
+    }
+
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        let operation = StoreOperation::Ids;
+        let call = self.inner.ids(context, collection, from, limit);
+        self.measure(operation, self.span(operation, collection), call, |ids| Some(ids.len())).await
     }
 
     async fn get(

@@ -16,7 +16,9 @@ use tokio::runtime::Runtime;
 use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::keyword::keyword_not_indexed;
-use toller_core::vector_store::{MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{
+    Applied, ChangeSet, MmrParams, RecordSink, ScoredRecord, Scoring, ScrollPage, Selector, VectorSearch,
+};
 use toller_core::{
     CollectionName, Document, DocumentId, Durability, EmbeddingRole, Embeddings, Error, Filter, Fingerprint,
     KeywordSearch, Metric, Principal, Record, RequestContext, ScoredDocument, Vector, VectorStore,
@@ -147,6 +149,20 @@ impl VectorStore for FixedStore {
     }
 
     async fn delete(&self, _: &RequestContext, _: &CollectionName, _: &Selector) -> Result<u64, Error> {
+        Err(Error::Unavailable("fixed".to_owned()))
+    }
+
+    async fn apply(&self, _: &RequestContext, _: &CollectionName, _: ChangeSet) -> Result<Applied, Error> {
+        Err(Error::Unavailable("fixed".to_owned()))
+    }
+
+    async fn ids(
+        &self,
+        _: &RequestContext,
+        _: &CollectionName,
+        _: Option<&DocumentId>,
+        _: usize,
+    ) -> Result<Vec<DocumentId>, Error> {
         Err(Error::Unavailable("fixed".to_owned()))
     }
 

@@ -9,7 +9,7 @@ use toller_core::collection::VectorParams;
 use toller_core::embeddings::Embedding;
 use toller_core::fingerprint::Pooling;
 use toller_core::retriever::RetrieverSpec;
-use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, DocumentId, DocumentStore, Durability, EmbeddingRole, Embeddings, Error, Filter,
     Fingerprint, KeywordSearch, Metadata, Metric, Models, Principal, Query, Record, RequestContext, RerankScore,
@@ -241,6 +241,18 @@ impl VectorStore for Whims {
     }
     async fn delete(&self, context: &RequestContext, name: &CollectionName, selector: &Selector) -> Result<u64> {
         self.0.delete(context, name, selector).await
+    }
+    async fn apply(&self, context: &RequestContext, name: &CollectionName, changes: ChangeSet) -> Result<Applied> {
+        self.0.apply(context, name, changes).await
+    }
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        name: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        self.0.ids(context, name, from, limit).await
     }
     async fn get(
         &self,

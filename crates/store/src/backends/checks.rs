@@ -1,6 +1,6 @@
 //! What every backend refuses, in the same words.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, FieldViolation, ResourceKind, Result, join_path};
@@ -8,7 +8,7 @@ use toller_core::metric::squared_norm;
 use toller_core::value::check_metadata;
 use toller_core::vector::MAX_DIMENSION;
 use toller_core::vector_space::{check_named_spaces, no_such_space};
-use toller_core::{CollectionName, Document, Metric, Record, Vector, VectorName, VectorSpace};
+use toller_core::{CollectionName, Document, DocumentId, Metric, Record, Vector, VectorName, VectorSpace};
 
 /// The dimension of a new collection is within its range, and so are its named spaces.
 pub(super) fn check_params(params: &VectorParams) -> Result<()> {
@@ -28,30 +28,56 @@ pub(super) fn check_query(params: &VectorParams, using: Option<&VectorName>, vec
 
 /// Ids within one call are distinct, metadata can be written to a file, and vectors fit the collection.
 pub(super) fn check_records(params: &VectorParams, records: &[Record]) -> Result<()> {
-    let main = params.space(None)?;
-    let mut violations = Vec::new();
-    let mut first_index = HashMap::with_capacity(records.len());
-    for (index, record) in records.iter().enumerate() {
-        let mut fault = |field: &str, description: String| {
-            violations.push(FieldViolation { field: format!("records[{index}].{field}"), description });
-        };
-        if let Some(earlier) = first_index.insert(&record.document.id, index) {
-            fault("id", format!("\"{}\" stands at records[{earlier}] already", record.document.id));
-        }
-        if let Err((path, description)) = check_metadata(&record.document.metadata) {
-            fault(&join_path("metadata", &path), description);
-        }
-        if let Err(description) = check_vector(main, &record.vector) {
-            fault("vector", description);
-        }
-        for (name, vector) in &record.named {
-            let space = params.named.get(name).ok_or_else(|| no_such_space(name, &params.named));
-            if let Err(description) = space.and_then(|space| check_vector(*space, vector)) {
-                fault(&format!("named[\"{name}\"]"), description);
+    CheckedIds::default().check(params, records)
+}
+
+/// The ids of records that come some at a time, each with its place among all of them.
+#[derive(Debug, Default)]
+pub(super) struct CheckedIds(HashMap<DocumentId, usize>);
+
+impl CheckedIds {
+    /// As [`check_records`], for records that come after those that were checked before.
+    pub(super) fn check(&mut self, params: &VectorParams, records: &[Record]) -> Result<()> {
+        let main = params.space(None)?;
+        let mut violations = Vec::new();
+        let before = self.0.len();
+        self.0.reserve(records.len());
+        for (index, record) in (before..).zip(records) {
+            let mut fault = |field: &str, description: String| {
+                violations.push(FieldViolation { field: format!("records[{index}].{field}"), description });
+            };
+            if let Some(earlier) = self.0.insert(record.document.id.clone(), index) {
+                fault("id", format!("\"{}\" stands at records[{earlier}] already", record.document.id));
+            }
+            if let Err((path, description)) = check_metadata(&record.document.metadata) {
+                fault(&join_path("metadata", &path), description);
+            }
+            if let Err(description) = check_vector(main, &record.vector) {
+                fault("vector", description);
+            }
+            for (name, vector) in &record.named {
+                let space = params.named.get(name).ok_or_else(|| no_such_space(name, &params.named));
+                if let Err(description) = space.and_then(|space| check_vector(*space, vector)) {
+                    fault(&format!("named[\"{name}\"]"), description);
+                }
             }
         }
+        Error::from_violations(violations)
     }
-    Error::from_violations(violations)
+
+    /// All of them, in no order.
+    pub(super) fn into_ids(self) -> impl Iterator<Item = DocumentId> {
+        self.0.into_keys()
+    }
+
+    fn contains(&self, id: &DocumentId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// Those of `ids` that are not among them, each once.
+    pub(super) fn others(&self, ids: Vec<DocumentId>) -> BTreeSet<DocumentId> {
+        ids.into_iter().filter(|id| !self.contains(id)).collect()
+    }
 }
 
 /// Ids within one call are distinct, and metadata can be written to a file.

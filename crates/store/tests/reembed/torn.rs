@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
-use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{
     CollectionName, DocumentId, Durability, Filter, KeywordSearch, OperationState, Record, RequestContext, VectorStore,
 };
@@ -60,6 +60,26 @@ impl VectorStore for Brittle {
     async fn delete(&self, context: &RequestContext, collection: &CollectionName, selector: &Selector) -> Result<u64> {
         self.check(collection)?;
         self.inner.delete(context, collection, selector).await
+    }
+
+    async fn apply(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        changes: ChangeSet,
+    ) -> Result<Applied> {
+        self.check(collection)?;
+        self.inner.apply(context, collection, changes).await
+    }
+
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        self.inner.ids(context, collection, from, limit).await
     }
 
     async fn get(

@@ -49,8 +49,35 @@ impl Frequencies {
         }
     }
 
+    /// A commit was made.
+    pub(super) fn apply(&mut self, change: FrequencyChange) {
+        for (term, difference) in change.0 {
+            let count = i64::from(self.0.get(&term).copied().unwrap_or_default()).saturating_add(difference);
+            match u32::try_from(count) {
+                Ok(0) | Err(_) => drop(self.0.remove(&term)),
+                Ok(count) => drop(self.0.insert(term, count)),
+            }
+        }
+    }
+
     fn of(&self, term: u32) -> u64 {
         self.0.get(&term).copied().unwrap_or_default().into()
+    }
+}
+
+/// What a commit changes of [`Frequencies`]. Memory in O(different terms).
+#[derive(Debug, Default)]
+pub(super) struct FrequencyChange(HashMap<u32, i64>);
+
+impl FrequencyChange {
+    /// A record with these terms is to be written.
+    pub(super) fn add(&mut self, terms: &[u32]) {
+        terms.iter().for_each(|term| *self.0.entry(*term).or_default() += 1);
+    }
+
+    /// A record with these terms is to go.
+    pub(super) fn remove(&mut self, terms: &[u32]) {
+        terms.iter().for_each(|term| *self.0.entry(*term).or_default() -= 1);
     }
 }
 
@@ -58,17 +85,17 @@ impl Frequencies {
 struct Weights(Vec<(u32, f64)>);
 
 impl Weights {
-    fn new(shard: &Shard, text: &str) -> Self {
-        let Some(keyword) = shard.params.keyword else { return Self(Vec::new()) };
+    fn new(shard: &Shard, text: &str) -> Result<Self> {
+        let Some(keyword) = shard.params.keyword else { return Ok(Self(Vec::new())) };
         let terms = query_vector(Analyzer::new(keyword.language), text);
-        let known = shard.ids.read();
+        let known = shard.whole()?;
         let frequencies = shard.frequencies.read();
         let weighted = terms.into_iter().filter_map(|element| {
             let with_term = frequencies.of(element.term);
             let idf = bm25::idf(known.len() as u64, with_term);
             (with_term > 0).then(|| (element.term, f64::from(element.weight) * idf))
         });
-        Self(weighted.collect())
+        Ok(Self(weighted.collect()))
     }
 
     /// The score of a document with these terms; 0 when it has none of the query's. O(terms of both).
@@ -101,7 +128,7 @@ impl Weights {
 /// The best records for keywords.
 pub(super) fn search(shard: &Shard, search: KeywordSearch<'_>, context: &RequestContext) -> Result<Vec<ScoredRecord>> {
     let KeywordSearch { text, filter, limit } = search;
-    let weights = Weights::new(shard, text);
+    let weights = Weights::new(shard, text)?;
     if limit == 0 || weights.0.is_empty() {
         return Ok(Vec::new());
     }
@@ -147,15 +174,15 @@ fn ask(
 ) -> Result<Candidates> {
     let query = engine::VectorInternal::Sparse(weights.for_engine());
     let nearest = engine::QueryEnum::Nearest(engine::NamedQuery::new(query, KEYWORDS));
-    let request = engine::QueryRequest {
+    let mut request = engine::QueryRequest {
         query: Some(engine::ScoringQuery::Vector(nearest)),
-        filter: pushed,
         with_vector: with_all(&shard.params),
         with_payload: engine::WithPayloadInterface::Bool(true),
         ..engine::QueryRequest::new(count)
     };
     let (points, total) = {
-        let known = shard.ids.read();
+        let known = shard.whole()?;
+        request.filter = shard.only_seen(pushed);
         (shard.engine.query(request).map_err(engine_fault("searching"))?, known.len())
     };
     let are_all = points.len() < count || count >= total;

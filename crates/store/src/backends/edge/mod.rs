@@ -7,10 +7,16 @@
 //! (`indexer`), so that neither ever waits for one. Which records match, and in which order they come, is decided here and
 //! not by the engine (`pushdown`, `search`).
 //!
-//! Where things are in the folder: `store.lock`, `records.redb`, and `collections/*/` with `collection.json` and `points/`.
+//! Many changes in one commit are written down first (`change_set`, `journal`), then made by the writer while others read
+//! (`commit`, `unseen`), and finished by the next process if this one is killed.
+//!
+//! Where things are in the folder: `store.lock`, `records.redb`, and `collections/*/` with `collection.json`, `points/`, and
+//! `changes` while a commit is under way.
 
 mod catalog;
+mod change_set;
 mod collection_folder;
+mod commit;
 mod config;
 mod database;
 mod description;
@@ -20,10 +26,12 @@ mod durable;
 mod engine;
 mod error;
 mod indexer;
+mod journal;
 mod keywords;
 mod lock;
 mod open_collection;
 mod point;
+mod point_bytes;
 mod pool;
 #[cfg(test)]
 mod power_loss;
@@ -32,6 +40,7 @@ mod registry;
 mod search;
 mod shard;
 mod slot;
+mod unseen;
 mod vector_store;
 mod writer;
 

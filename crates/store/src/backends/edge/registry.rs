@@ -18,6 +18,7 @@ use super::description::Description;
 use super::durable::sync_folder;
 use super::error::EdgeError;
 use super::indexer::Indexer;
+use super::journal::remove_drafts;
 use super::lock::FolderLock;
 use super::open_collection::OpenCollection;
 use super::slot::Slot;
@@ -50,6 +51,7 @@ impl Registry {
                 clear_away(&path);
                 continue;
             };
+            remove_drafts(&path)?;
             let key = (description.tenant.clone(), description.collection.clone());
             let slot = Slot::closed(description, CollectionFolder::new(path.clone()), Arc::clone(&lock), config);
             if slots.insert(key, Arc::new(slot)).is_some() {
@@ -118,15 +120,17 @@ impl Registry {
         let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
         let (open, was_closed) = slot.open(now)?;
         if was_closed {
-            self.indexer.offer(&open);
+            self.offer_to_indexer(slot, &open);
             self.close_surplus();
         }
         Ok(open)
     }
 
-    /// Has an index built if so much changed that it is worth a look.
-    pub(super) fn offer_to_indexer(&self, open: &Arc<OpenCollection>) {
-        self.indexer.offer(open);
+    /// Has an index built if so much changed that it is worth a look, and anybody will search there.
+    pub(super) fn offer_to_indexer(&self, slot: &Slot, open: &Arc<OpenCollection>) {
+        if !slot.name().is_staging() {
+            self.indexer.offer(open);
+        }
     }
 
     /// Closes those that were used least recently, until no more are open than may be; those in use stay.

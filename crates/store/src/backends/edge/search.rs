@@ -54,16 +54,16 @@ fn ask<'a>(shard: &Shard, question: Question<'a>, count: usize, is_exact: bool) 
         ..engine::SearchParams::default()
     };
     let nearest = engine::QueryEnum::Nearest(engine::NamedQuery::new(query, space.as_str()));
-    let request = engine::QueryRequest {
+    let mut request = engine::QueryRequest {
         query: Some(engine::ScoringQuery::Vector(nearest)),
-        filter: pushed(search.filter),
         params: Some(params),
         with_vector: with_dense(&shard.params),
         with_payload: engine::WithPayloadInterface::Bool(true),
         ..engine::QueryRequest::new(count)
     };
     let points = {
-        let _whole_writes = shard.ids.read();
+        let _whole_writes = shard.whole()?;
+        request.filter = shard.only_seen(pushed(search.filter));
         shard.engine.query(request).map_err(engine_fault("searching"))?
     };
     if points.iter().any(|point| !point.score.is_finite()) {

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use qdrant_edge as engine;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
@@ -13,14 +13,17 @@ use toller_core::vector_store::RecordSink;
 use toller_core::{DocumentId, Filter, Record, RequestContext, Tenant};
 
 use super::collection_folder::CollectionFolder;
+use super::commit::finish;
 use super::config::EdgeConfig;
 use super::disk_room;
 use super::engine::set_up;
 use super::error::engine_fault;
+use super::journal::Journal;
 use super::keywords::Frequencies;
 use super::lock::FolderLock;
 use super::point::{TermsOfPoint, document_of, id_of, point_id, record_of, terms_of, with_dense, with_keywords};
 use super::pushdown::{Fields, push_down};
+use super::unseen::Unseen;
 
 /// Points that are read at once, between two looks at the caller's deadline; the lock is held while they are read.
 pub(super) const PAGE: usize = 1024;
@@ -37,7 +40,8 @@ const OPTIMIZE_FROM: usize = 1000;
 /// One open collection. Every method blocks.
 ///
 /// The lock of `ids` is what makes a write visible as a whole: the engine shows points one by one as they are written, so
-/// readers hold it while they ask the engine, and the writer while it writes.
+/// readers hold it while they ask the engine, and the writer while it writes. The many points of a commit are written without
+/// it, and are left out of every answer until the commit is seen.
 #[derive(Debug)]
 pub(super) struct Shard {
     pub(super) tenant: Tenant,
@@ -49,6 +53,8 @@ pub(super) struct Shard {
     pub(super) ids: RwLock<BTreeSet<DocumentId>>,
     /// In how many records each term is. Changes while the lock of `ids` is held for writing only.
     pub(super) frequencies: RwLock<Frequencies>,
+    /// What the engine has already and nobody is to see. Changes while the lock of `ids` is held for writing only.
+    unseen: RwLock<Option<Unseen>>,
     indexed_fields: Mutex<Fields>,
     changes: AtomicUsize,
     /// One builder at a time: another one would find nothing to do, and return before the index is there.
@@ -73,7 +79,8 @@ impl Shard {
         Self::over(engine, folder, lock, tenant, params, config)
     }
 
-    /// Opens the collection in a folder, with all that was acknowledged. O(n) for n records.
+    /// Opens the collection in a folder, with all that was acknowledged, and finishes a commit that was cut off. O(n) for n
+    /// records.
     pub(super) fn open(
         folder: Arc<CollectionFolder>,
         lock: Arc<FolderLock>,
@@ -83,7 +90,13 @@ impl Shard {
     ) -> Result<Self> {
         let engine = engine::EdgeShard::load(&folder.of_engine(), Some(set_up(&params, &config)))
             .map_err(engine_fault("opening a collection"))?;
-        Self::over(engine, folder, lock, tenant, params, config)
+        let shard = Self::over(engine, folder, lock, tenant, params, config)?;
+        if let Some((journal, ids)) = Journal::left_in(shard.folder.path())? {
+            tracing::info!(folder = %shard.folder.path().display(), "finishing a commit that was cut off");
+            disk_room::for_write(shard.folder.path(), journal.bytes()?)?;
+            finish(&shard, journal, ids)?;
+        }
+        Ok(shard)
     }
 
     fn over(
@@ -103,6 +116,7 @@ impl Shard {
             engine,
             ids: RwLock::default(),
             frequencies: RwLock::default(),
+            unseen: RwLock::default(),
             indexed_fields: Mutex::new(fields),
             changes: AtomicUsize::new(0),
             building: Mutex::default(),
@@ -135,7 +149,7 @@ impl Shard {
 
     /// Records by id, aligned with the input.
     pub(super) fn get(&self, ids: &[DocumentId]) -> Result<Vec<Option<Record>>> {
-        let known = self.ids.read();
+        let known = self.whole()?;
         let found = self.retrieve(ids.iter().filter(|id| known.contains(*id)), true)?;
         drop(known);
         Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
@@ -155,7 +169,7 @@ impl Shard {
             context.check("during the scroll")?;
             let missing = limit.saturating_sub(records.len()).saturating_add(1);
             let page_size = if filter.is_some() { PAGE } else { missing.min(PAGE) };
-            let known = self.ids.read();
+            let known = self.whole()?;
             let range = known.range::<DocumentId, _>((bound.as_ref(), Bound::Unbounded));
             let page: Vec<DocumentId> = range.take(page_size).cloned().collect();
             let mut found = self.retrieve(page.iter(), true)?;
@@ -177,6 +191,44 @@ impl Shard {
             }
             bound = Bound::Excluded(last_id);
         }
+    }
+
+    /// Up to `limit` ids in the order of their bytes, from an id on.
+    pub(super) fn ids_from(&self, from: Option<DocumentId>, limit: usize) -> Result<Vec<DocumentId>> {
+        let known = self.whole()?;
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        Ok(known.range::<DocumentId, _>((from.as_ref(), Bound::Unbounded)).take(limit).cloned().collect())
+    }
+
+    /// Keeps writers from showing anything, as long as the answer is held.
+    ///
+    /// # Errors
+    /// `Unavailable` when a write failed and may be there in part.
+    pub(super) fn whole(&self) -> Result<RwLockReadGuard<'_, BTreeSet<DocumentId>>> {
+        let known = self.ids.read();
+        if self.is_broken() {
+            return Err(reopening());
+        }
+        Ok(known)
+    }
+
+    /// A filter for the engine that finds nothing which is not to be seen yet; the caller holds [`Self::whole`].
+    pub(super) fn only_seen(&self, filter: Option<engine::Filter>) -> Option<engine::Filter> {
+        match &*self.unseen.read() {
+            None => filter,
+            Some(unseen) => Some(unseen.left_out_of(filter)),
+        }
+    }
+
+    /// Has points that are about to be written left out of every answer.
+    pub(super) fn hide(&self, points: Unseen) {
+        let _nobody_reads = self.ids.write();
+        *self.unseen.write() = Some(points);
+    }
+
+    /// Hides nothing any more; the caller holds the lock of `ids` for writing.
+    pub(super) fn show_all(&self) {
+        *self.unseen.write() = None;
     }
 
     /// How many records there are.
@@ -242,8 +294,12 @@ impl Shard {
                 order_by: None,
             };
             let (points, next) = {
-                let _whole_writes = self.ids.read();
-                self.engine.scroll(request).map_err(engine_fault("reading points"))?
+                let _whole_writes = self.whole()?;
+                let (mut points, next) = self.engine.scroll(request).map_err(engine_fault("reading points"))?;
+                if let Some(unseen) = &*self.unseen.read() {
+                    points.retain(|point| !unseen.contains(&point.id));
+                }
+                (points, next)
             };
             visit(points)?;
             match next {
@@ -353,6 +409,11 @@ impl Shard {
     pub(super) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Acquire)
     }
+}
+
+/// The collection cannot be used before it is opened again.
+pub(super) fn reopening() -> Error {
+    Error::Unavailable("the collection is being opened again after a fault; retry".to_owned())
 }
 
 fn no_vector() -> engine::WithVector {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use toller_core::CollectionName;
 use toller_core::error::{Error, Result};
+use toller_core::{CollectionName, Durability};
 
 use super::collection_folder::CollectionFolder;
 use super::config::EdgeConfig;
@@ -108,6 +108,11 @@ impl Slot {
     /// Where its files are.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What its acknowledged writes survive.
+    pub(super) fn durability(&self) -> Durability {
+        self.config.durability
     }
 
     /// Closes the collection unless somebody uses it; returns whether it is closed now. Blocks.

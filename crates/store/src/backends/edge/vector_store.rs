@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::Result;
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
-use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, Vector, VectorStore};
 
+use super::change_set::Preparation;
 use super::config::EdgeConfig;
 use super::disk_room;
 use super::open_collection::OpenCollection;
@@ -91,9 +92,9 @@ impl EdgeVectorStore {
 
     /// Hands a change to the collection's writer.
     async fn change(&self, context: &RequestContext, slot: Arc<Slot>, change: Change) -> Result<u64> {
-        let open = self.with_slot(context, slot, |open| Ok(Arc::clone(open))).await?;
+        let open = self.with_slot(context, Arc::clone(&slot), |open| Ok(Arc::clone(open))).await?;
         let count = open.change(change).await?;
-        self.registry.offer_to_indexer(&open);
+        self.registry.offer_to_indexer(&slot, &open);
         Ok(count)
     }
 }
@@ -153,6 +154,40 @@ impl VectorStore for EdgeVectorStore {
             Selector::All => Change::DeleteAll,
         };
         self.change(context, slot, change).await
+    }
+
+    async fn apply(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        changes: ChangeSet,
+    ) -> Result<Applied> {
+        let slot = self.registry.find(context, collection)?;
+        let ChangeSet { delete, mut upsert } = changes;
+        let place = Arc::clone(&slot);
+        let mut preparation = self.pool.run(context, move || Preparation::begin(place)).await?;
+        while let Some(records) = upsert.next().await? {
+            let take = move || {
+                preparation.take(&records)?;
+                Ok(preparation)
+            };
+            preparation = self.pool.run(context, take).await?;
+        }
+        let prepared = self.pool.run(context, move || preparation.end(delete)).await?;
+        let upserted = prepared.ids.written.len() as u64;
+        let deleted = self.change(context, slot, Change::Commit(Box::new(prepared))).await?;
+        Ok(Applied { upserted, deleted })
+    }
+
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        let from = from.cloned();
+        self.with_open(context, collection, move |open| open.shard().ids_from(from, limit)).await
     }
 
     async fn get(
@@ -244,7 +279,7 @@ impl VectorStore for EdgeVectorStore {
 }
 
 /// About how many bytes a record is.
-fn bytes_of(record: &Record) -> u64 {
+pub(super) fn bytes_of(record: &Record) -> u64 {
     const ALL_ELSE: usize = 1024;
 
     let named: usize = record.named.values().map(Vector::dimension).sum();

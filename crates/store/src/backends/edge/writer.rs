@@ -1,7 +1,8 @@
 //! The one thread that writes to an open collection.
 //!
 //! It takes what waits in its queue as a group, applies it in order, makes the whole group durable at once, and only then
-//! acknowledges each write. One write is one entry of the engine's log, so that after a crash all of it is there or nothing.
+//! acknowledges each write. One write is one entry of the engine's log, so that after a crash all of it is there or nothing;
+//! what is too much for that is a [`commit`] of many entries.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,10 +14,12 @@ use toller_core::error::{Error, Result};
 use toller_core::vector_store::RecordSink;
 use toller_core::{DocumentId, Durability, Filter, RequestContext};
 
+use super::change_set::PreparedChanges;
+use super::commit::commit;
 use super::error::engine_fault;
 use super::point::{point_id, terms_of_new};
 use super::pushdown::Fields;
-use super::shard::Shard;
+use super::shard::{PAGE, Shard, reopening};
 use super::{disk_room, durable};
 
 /// Writes that may wait; more wait with their callers.
@@ -50,6 +53,8 @@ pub(super) enum Change {
     DeleteMatching(Filter, RequestContext),
     /// Remove everything.
     DeleteAll,
+    /// Many changes, which are written down.
+    Commit(Box<PreparedChanges>),
     /// Change nothing: hand every record out, while nobody writes.
     Snapshot(Sink, RequestContext),
 }
@@ -74,10 +79,10 @@ pub(super) fn run(shard: &Shard, mut queue: mpsc::Receiver<Write>) {
         while let Some(write) = next {
             match write {
                 Write::Change(change, reply) => {
-                    let is_write = !matches!(change, Change::Snapshot(..));
+                    let is_unflushed = !matches!(change, Change::Snapshot(..) | Change::Commit(_));
                     let outcome = apply(shard, change);
                     if let Ok(count) = outcome
-                        && is_write
+                        && is_unflushed
                     {
                         unflushed += count as usize;
                     }
@@ -101,7 +106,8 @@ pub(super) fn run(shard: &Shard, mut queue: mpsc::Receiver<Write>) {
     }
 }
 
-fn flush_engine(shard: &Shard) -> Result<()> {
+/// Makes durable what was written.
+pub(super) fn flush_engine(shard: &Shard) -> Result<()> {
     durable::syncing(shard.folder.path(), || shard.engine.flush()).map_err(|fault| {
         shard.set_broken();
         engine_fault("making writes durable")(fault)
@@ -110,7 +116,7 @@ fn flush_engine(shard: &Shard) -> Result<()> {
 
 fn apply(shard: &Shard, change: Change) -> Result<u64> {
     if shard.is_broken() {
-        return Err(Error::Unavailable("the collection is being opened again after a fault; retry".to_owned()));
+        return Err(reopening());
     }
     match change {
         Change::Upsert(ids, points) => upsert(shard, ids, points),
@@ -125,6 +131,7 @@ fn apply(shard: &Shard, change: Change) -> Result<u64> {
             disk_room::for_opening(shard.folder.path())?;
             delete(shard, ids)
         }
+        Change::Commit(changes) => commit(shard, *changes),
         Change::Snapshot(Sink(sink), context) => shard.snapshot(sink, &context),
         Change::DeleteAll => {
             disk_room::for_opening(shard.folder.path())?;
@@ -138,7 +145,7 @@ fn upsert(shard: &Shard, ids: Vec<DocumentId>, points: Vec<engine::PointStructPe
     if ids.is_empty() {
         return Ok(0);
     }
-    check_points_are_free(shard, &ids, &points)?;
+    check_points_are_free(shard, ids.iter().zip(points.iter().map(|point| point.id)))?;
     let count = ids.len();
     let replaced: Vec<DocumentId> = {
         let known = shard.ids.read();
@@ -160,23 +167,28 @@ fn upsert(shard: &Shard, ids: Vec<DocumentId>, points: Vec<engine::PointStructPe
 }
 
 /// Two ids whose points fall on one another (somebody took pains to find them) must not overwrite each other.
-fn check_points_are_free(shard: &Shard, ids: &[DocumentId], points: &[engine::PointStructPersisted]) -> Result<()> {
-    let mut owners: HashMap<engine::PointId, &DocumentId> = HashMap::with_capacity(ids.len());
+pub(super) fn check_points_are_free<'a>(
+    shard: &Shard,
+    points: impl Iterator<Item = (&'a DocumentId, engine::PointId)>,
+) -> Result<()> {
+    let mut owners: HashMap<engine::PointId, &DocumentId> = HashMap::new();
     let known = shard.ids.read();
     let mut new_points = Vec::new();
-    for (id, point) in ids.iter().zip(points) {
-        if let Some(other) = owners.insert(point.id, id) {
+    for (id, point) in points {
+        if let Some(other) = owners.insert(point, id) {
             return Err(falls_on(id, other));
         }
         if !known.contains(id) {
-            new_points.push(point.id);
+            new_points.push(point);
         }
     }
     drop(known);
-    for (point, other) in shard.ids_in_points(new_points)? {
-        match owners.get(&point) {
-            Some(id) if **id != other => return Err(falls_on(id, &other)),
-            _ => {}
+    for some in new_points.chunks(PAGE) {
+        for (point, other) in shard.ids_in_points(some.to_vec())? {
+            match owners.get(&point) {
+                Some(id) if **id != other => return Err(falls_on(id, &other)),
+                _ => {}
+            }
         }
     }
     Ok(())
@@ -212,7 +224,8 @@ fn delete(shard: &Shard, ids: Vec<DocumentId>) -> Result<u64> {
     Ok(present.len() as u64)
 }
 
-fn update(shard: &Shard, operation: engine::UpdateOperation) -> Result<()> {
+/// Has the engine do something. When it fails the collection has to be opened again.
+pub(super) fn update(shard: &Shard, operation: engine::UpdateOperation) -> Result<()> {
     shard.engine.update(operation).map_err(|fault| {
         shard.set_broken();
         engine_fault("writing")(fault)

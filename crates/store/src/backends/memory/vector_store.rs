@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::{Error, Result};
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
-use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
 
 use super::block::Row;
@@ -21,7 +21,7 @@ use super::scan;
 use super::spaces::Spaces;
 use super::table::{Selection, Table};
 use crate::backends::CollectionKey;
-use crate::backends::checks::{already_exists, check_params, check_query, check_records, not_found};
+use crate::backends::checks::{CheckedIds, already_exists, check_params, check_query, not_found};
 use crate::keyword::{Analyzer, TermWeight, document_vector, query_vector};
 
 /// Ids that a filtered scroll takes from the index at once, between two looks at the caller's deadline.
@@ -57,16 +57,34 @@ impl Collection {
         self.spaces.width()
     }
 
-    /// Checks records against the collection and computes what is cached beside them.
-    fn rows_of(&self, records: Vec<Record>) -> Result<(Vec<Row>, NewPostings)> {
-        check_records(&self.params, &records)?;
-        let mut rows = Vec::with_capacity(records.len());
-        let mut vectors_of_terms = Vec::new();
+    /// How much work it is to make rows of records, and to write them.
+    fn steps_of(&self, records: &[Record]) -> usize {
+        let text_bytes: usize = match self.params.keyword {
+            Some(_) => records.iter().map(|record| record.document.page_content.len()).sum(),
+            None => 0,
+        };
+        records.len() * self.width() + text_bytes * STEPS_PER_TEXT_BYTE
+    }
+}
+
+/// Rows that are about to be written, with what is cached beside them.
+#[derive(Debug, Default)]
+struct NewRows {
+    ids: CheckedIds,
+    rows: Vec<Row>,
+    vectors_of_terms: Vec<Vec<TermWeight>>,
+}
+
+impl NewRows {
+    /// Checks records against the collection and those that came before, and takes them.
+    fn take(&mut self, collection: &Collection, records: Vec<Record>) -> Result<()> {
+        self.ids.check(&collection.params, &records)?;
+        self.rows.reserve(records.len());
         for record in records {
-            vectors_of_terms.extend(vector_of_terms(&self.params, &record.document.page_content));
-            rows.push(self.spaces.row(record));
+            self.vectors_of_terms.extend(vector_of_terms(&collection.params, &record.document.page_content));
+            self.rows.push(collection.spaces.row(record));
         }
-        Ok((rows, NewPostings::new(&vectors_of_terms)))
+        Ok(())
     }
 }
 
@@ -137,14 +155,11 @@ impl VectorStore for MemoryVectorStore {
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
         let collection = self.find(context, collection)?;
         context.check("before the write")?;
-        let text_bytes: usize = match collection.params.keyword {
-            Some(_) => records.iter().map(|record| record.document.page_content.len()).sum(),
-            None => 0,
-        };
-        let steps = records.len() * collection.width() + text_bytes * STEPS_PER_TEXT_BYTE;
-        run(steps, move || {
-            let (rows, new_postings) = collection.rows_of(records)?;
-            collection.table.write().upsert(rows, new_postings);
+        run(collection.steps_of(&records), move || {
+            let mut new = NewRows::default();
+            new.take(&collection, records)?;
+            let postings = NewPostings::new(&new.vectors_of_terms);
+            collection.table.write().upsert(new.rows, postings);
             Ok(())
         })
         .await
@@ -177,6 +192,52 @@ impl VectorStore for MemoryVectorStore {
                 .await
             }
         }
+    }
+
+    async fn apply(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        changes: ChangeSet,
+    ) -> Result<Applied> {
+        let collection = self.find(context, collection)?;
+        let ChangeSet { delete, mut upsert } = changes;
+        let (mut new, mut steps) = (NewRows::default(), delete.len() * STEPS_PER_UNINDEXED_ROW);
+        while let Some(records) = upsert.next().await? {
+            context.check("before the write")?;
+            let steps_of_these = collection.steps_of(&records);
+            steps += steps_of_these;
+            let owner = Arc::clone(&collection);
+            new = run(steps_of_these, move || {
+                new.take(&owner, records)?;
+                Ok(new)
+            })
+            .await?;
+        }
+        context.check("before the write")?;
+        run(steps, move || {
+            let NewRows { ids, rows, vectors_of_terms } = new;
+            let delete: Vec<DocumentId> = ids.others(delete).into_iter().collect();
+            let (upserted, postings) = (rows.len() as u64, NewPostings::new(&vectors_of_terms));
+            let mut table = collection.table.write();
+            let deleted = table.remove(&delete);
+            table.upsert(rows, postings);
+            Ok(Applied { upserted, deleted })
+        })
+        .await
+    }
+
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        let collection = self.find(context, collection)?;
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let ids = collection.table.read().ids_from(from, limit);
+        Ok(ids.into_iter().map(|(id, _)| id).collect())
     }
 
     async fn get(

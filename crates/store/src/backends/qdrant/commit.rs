@@ -8,13 +8,14 @@ use std::collections::HashMap;
 
 use qdrant_client::qdrant::{DeletePoints, Filter, PointStruct, SetPayloadPoints, UpdateMode, UpsertPoints};
 use tokio::sync::oneshot;
+use toller_core::DocumentId;
 use toller_core::error::{Error, Result};
 
 use super::client::upsert_of;
 use super::conditions::{all_that_pass, is_one_of_texts};
 use super::draft::{Change, Draft, Ended, Plan};
 use super::entries::EntryKey;
-use super::point::{ALIVE, DIED, ID, number};
+use super::point::{ALIVE, DIED, ID, Prepared, number};
 use super::record::Snapshot;
 use super::rows::{IDS_AT_ONCE, Rows};
 use super::shared::Shared;
@@ -103,9 +104,25 @@ async fn put_rows(shared: &Shared, turn: &mut OwnTurn<'_>, snapshot: &Snapshot, 
     turn.extend().await?;
     let rows = Rows { client: &shared.client, snapshot, patience: turn.patience() };
     let Some(plan) = draft.plan(rows).await? else { return Ok(None) };
-    let born = turn.number();
-    for some_rows in plan.new.chunks(ROWS_AT_ONCE) {
+    put_new(shared, turn, snapshot, &plan.new).await?;
+    match &plan.ended {
+        Ended::All => end(shared, turn, snapshot, snapshot.filter_of_unended(), turn.number()).await?,
+        Ended::Ids(ids) => end_rows(shared, turn, snapshot, ids).await?,
+    }
+    turn.extend().await?;
+    Ok(Some(plan))
+}
+
+/// Writes rows that are born with the commit of the turn.
+pub(super) async fn put_new(
+    shared: &Shared,
+    turn: &mut OwnTurn<'_>,
+    snapshot: &Snapshot,
+    new: &[Prepared],
+) -> Result<()> {
+    for some_rows in new.chunks(ROWS_AT_ONCE) {
         turn.extend().await?;
+        let born = turn.number();
         let points = some_rows.iter().map(|row| row.point(&snapshot.tenant, &snapshot.instance, born));
         let points = points.collect::<Result<Vec<PointStruct>>>()?;
         // Should this call arrive twice, late, it must not bring back to life what was ended meanwhile.
@@ -113,23 +130,27 @@ async fn put_rows(shared: &Shared, turn: &mut OwnTurn<'_>, snapshot: &Snapshot, 
         let request = UpsertPoints { update_mode, ..upsert_of(&snapshot.physical, points) };
         shared.client.upsert(turn.patience(), request).await?;
     }
-    match &plan.ended {
-        Ended::All => end(shared, turn, snapshot, snapshot.filter_of_unended(), born).await?,
-        Ended::Ids(ids) => {
-            for some_ids in ids.chunks(IDS_AT_ONCE) {
-                turn.extend().await?;
-                let mut filter = snapshot.filter_of_unended();
-                filter.must.push(is_one_of_texts(ID, some_ids.iter().map(ToString::to_string).collect()));
-                end(shared, turn, snapshot, filter, born).await?;
-            }
-        }
+    Ok(())
+}
+
+/// Ends rows of the snapshot with the commit of the turn.
+pub(super) async fn end_rows(
+    shared: &Shared,
+    turn: &mut OwnTurn<'_>,
+    snapshot: &Snapshot,
+    ids: &[DocumentId],
+) -> Result<()> {
+    for some_ids in ids.chunks(IDS_AT_ONCE) {
+        turn.extend().await?;
+        let mut filter = snapshot.filter_of_unended();
+        filter.must.push(is_one_of_texts(ID, some_ids.iter().map(ToString::to_string).collect()));
+        end(shared, turn, snapshot, filter, turn.number()).await?;
     }
-    turn.extend().await?;
-    Ok(Some(plan))
+    Ok(())
 }
 
 /// Clears away what failed commits left.
-async fn sweep(shared: &Shared, turn: &mut OwnTurn<'_>, snapshot: &Snapshot, numbers: &[u64]) -> Result<()> {
+pub(super) async fn sweep(shared: &Shared, turn: &mut OwnTurn<'_>, snapshot: &Snapshot, numbers: &[u64]) -> Result<()> {
     if numbers.is_empty() {
         return Ok(());
     }

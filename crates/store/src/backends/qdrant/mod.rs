@@ -3,7 +3,7 @@
 //! Rows are never changed in place. A write adds rows under the number of a new commit and sets an end to those they replace,
 //! and one swap of the collection's record (`record`, `entries`) makes all of it visible; a read looks up the record once, and
 //! sees the rows of that commit (`rows`). One writer at a time has a turn at a collection (`turn`, `commit`), and takes along
-//! what others in its process wait to write (`writers`). What was replaced is taken away later (`collector`).
+//! what others in its process wait to write (`writers`); many changes are a commit of their own (`change_set`). What was replaced is taken away later (`collector`).
 //!
 //! Which records match, and in which order they come, is decided here and not by the server (`pushdown`, `search`, `keywords`,
 //! `ordered`). The tenant is a part of every key and of every filter.
@@ -12,6 +12,7 @@
 //! vectors, and `{prefix}{name}_{hash}` the rows of all collections of one name and with the same parameters, of all tenants.
 
 mod catalog;
+mod change_set;
 mod client;
 mod collector;
 mod commit;

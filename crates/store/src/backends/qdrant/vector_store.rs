@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::{Error, Result};
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
-use toller_core::vector_store::{RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
+use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
 use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
+use tracing::Instrument;
 
 use super::draft::Change;
 use super::entries::EntryKey;
@@ -14,7 +15,7 @@ use super::point::Prepared;
 use super::record::{Snapshot, VECTORS, key_of};
 use super::rows::Rows;
 use super::shared::Shared;
-use super::{keywords, ordered, physical, search};
+use super::{change_set, keywords, ordered, physical, search};
 use crate::backends::checks::{already_exists, check_params, check_query, check_records};
 
 /// Keeps records in a Qdrant server or cluster. See the [module](super).
@@ -109,6 +110,35 @@ impl VectorStore for QdrantVectorStore {
             Selector::All => Change::DeleteAll,
         };
         self.change(context, &key, snapshot, change).await
+    }
+
+    async fn apply(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        changes: ChangeSet,
+    ) -> Result<Applied> {
+        let key = key(context, collection);
+        let snapshot = self.shared.snapshot(context, &key).await?;
+        let (shared, context) = (self.shared.clone(), context.clone());
+        // A caller who goes away must not leave the others waiting for the end of a turn.
+        let commit = async move { change_set::apply(&shared, &context, &key, &snapshot.instance, changes).await }
+            .in_current_span();
+        tokio::spawn(commit).await.map_err(|fault| Error::Internal(format!("a commit ended early: {fault}")))?
+    }
+
+    async fn ids(
+        &self,
+        context: &RequestContext,
+        collection: &CollectionName,
+        from: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<DocumentId>> {
+        let key = key(context, collection);
+        let snapshot = self.shared.snapshot(context, &key).await?;
+        let ids = ordered::ids(self.rows(context, &snapshot), from, limit).await?;
+        self.shared.confirm(context, &key, &snapshot).await?;
+        Ok(ids)
     }
 
     async fn get(
