@@ -25,6 +25,10 @@ use crate::error::Error;
 /// Longest wait for the connection itself; an address where nobody answers at all is found out this soon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a connection asks whether the other side is still there, and how long it waits for the answer. A call without a
+/// deadline would wait for ever for a server that lost its power.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
 /// Longest wait for one call, where the command line does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -41,7 +45,7 @@ pub(crate) struct ServerArgs {
     /// API key, where the server wants one
     #[arg(long, value_name = "KEY", env = "TOLLER_API_KEY", hide_env_values = true)]
     api_key: Option<ApiKey>,
-    /// Longest wait for one call, in seconds; also sent to the server as the deadline [default: 30; backup and restore: none]
+    /// Longest wait for one call, in seconds; also sent to the server as the deadline [default: 30; ingest, watch, backup and restore: none]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
 }
@@ -93,7 +97,9 @@ impl ServerArgs {
         let endpoint = Endpoint::from_shared(server.clone())
             .and_then(|endpoint| endpoint.user_agent(concat!("toller/", env!("CARGO_PKG_VERSION"))))
             .map_err(|fault| Error::Usage(format!("--server {server:?} is no URL: {}", innermost(&fault))))?
-            .connect_timeout(timeout.map_or(CONNECT_TIMEOUT, |timeout| timeout.min(CONNECT_TIMEOUT)));
+            .connect_timeout(timeout.map_or(CONNECT_TIMEOUT, |timeout| timeout.min(CONNECT_TIMEOUT)))
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE);
         let caller = Caller { authorization: self.authorization()?, timeout };
         match endpoint.connect().await {
             Ok(channel) => Ok(Connection { service: InterceptedService::new(channel, caller) }),

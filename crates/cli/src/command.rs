@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::error::Outcome;
 use crate::{
     backup, collections, document_stores, documents, health, ingest, key, model, operations, query, rerank, restore,
-    retrievers, serve, spans,
+    retrievers, serve, spans, watch,
 };
 
 /// Toller, a retrieval service: embeds texts, keeps documents, and answers queries over gRPC.
@@ -35,6 +35,7 @@ pub(crate) struct Toller {
 enum Command {
     Serve(Box<serve::Args>),
     Ingest(Box<ingest::Args>),
+    Watch(Box<watch::Args>),
     Query(Box<query::Args>),
     Rerank(rerank::Args),
     Collections(collections::Args),
@@ -56,6 +57,7 @@ impl Toller {
         match self.command {
             Command::Serve(args) => serve::run(*args),
             Command::Ingest(args) => ingest::run(*args),
+            Command::Watch(args) => watch::run(*args),
             Command::Query(args) => query::run(*args),
             Command::Rerank(args) => rerank::run(args),
             Command::Collections(args) => collections::run(args),

@@ -38,6 +38,7 @@ mod status;
 mod table;
 mod terminal;
 mod waiting;
+mod watch;
 
 use std::process::ExitCode;
 

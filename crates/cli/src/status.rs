@@ -48,7 +48,7 @@ pub(crate) fn describe(status: &Status) -> String {
 }
 
 /// tonic's client ends a call at its own deadline as CANCELLED with this message; the server's end says DEADLINE_EXCEEDED.
-fn is_local_timeout(status: &Status) -> bool {
+pub(crate) fn is_local_timeout(status: &Status) -> bool {
     status.code() == Code::Cancelled && status.message().contains("Timeout expired")
 }
 

@@ -1,12 +1,16 @@
 //! What became of the files: counts, and what was skipped.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
 use toller_api::v1;
 
-use crate::ingest::batches::{Skip, SkipKind};
-use crate::terminal::say;
+use crate::ingest::changes::{self, JsonChange};
+use crate::ingest::progress::tokens_per_second;
+use crate::ingest::run::{Order, Report};
+use crate::ingest::skip::{Skip, SkipKind};
+use crate::terminal::{one_line, say};
 
 /// Names that one line about expected skips shows.
 const NAMES_SHOWN: usize = 3;
@@ -14,25 +18,39 @@ const NAMES_SHOWN: usize = 3;
 /// Counts of what the server has acknowledged, and what was skipped.
 pub(crate) struct Summary {
     collection: String,
-    files: u64,
-    chunks: u64,
-    tokens: u64,
-    truncated: u64,
-    removed: u64,
+    is_dry_run: bool,
+    counts: v1::IndexProgress,
     skipped: Vec<Skip>,
+    untold: u64,
+    changes: Vec<v1::IndexChange>,
 }
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
 pub(crate) struct Json<'a> {
     collection: &'a str,
+    dry_run: bool,
+    /// Files that are in the collection now.
     files: u64,
+    added: u64,
+    updated: u64,
+    unchanged: u64,
+    deleted: u64,
+    failed: u64,
     chunks: u64,
+    embedded: u64,
+    reused: u64,
+    resumed: u64,
+    chunks_deleted: u64,
     tokens: u64,
     truncated: u64,
-    removed: u64,
-    skipped: Vec<JsonSkip<'a>>,
+    tokens_per_s: f64,
     seconds: f64,
+    skipped: Vec<JsonSkip<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    untold: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<JsonChange<'a>>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -42,133 +60,203 @@ struct JsonSkip<'a> {
 }
 
 impl Summary {
-    pub(crate) fn new(collection: &str) -> Self {
+    /// Of a run, or of as much as there was of it.
+    pub(crate) fn new(order: &Order, report: Report) -> Self {
+        let named: BTreeSet<&str> = order.work.files.iter().filter(|found| found.file.named).map(|found| found.file.source.as_str()).collect();
+        let mut skipped = order.work.skipped.clone();
+        skipped.extend(report.unread);
+        let problems = report.problems.into_iter();
+        skipped.extend(problems.map(|problem| {
+            let is_named = named.contains(problem.source.as_str());
+            Skip::problem(problem.source, problem.message, is_named)
+        }));
         Self {
-            collection: collection.to_owned(),
-            files: 0,
-            chunks: 0,
-            tokens: 0,
-            truncated: 0,
-            removed: 0,
-            skipped: Vec::new(),
+            collection: order.begin.collection.clone(),
+            is_dry_run: order.begin.dry_run,
+            counts: report.progress,
+            skipped,
+            untold: report.untold_problems,
+            changes: report.changes,
         }
     }
 
-    /// A file was written whole.
-    pub(crate) fn add_file(&mut self) {
-        self.files += 1;
+    /// Files that are in the collection, new or not.
+    fn files(&self) -> u64 {
+        self.counts.added + self.counts.updated + self.counts.skipped
     }
 
-    /// Chunks were written. Tokens count as 0 where the provider does not say.
-    pub(crate) fn add_chunks(&mut self, chunks: usize, usage: &[v1::TextUsage]) {
-        self.chunks += chunks as u64;
-        self.tokens += usage.iter().filter_map(|usage| usage.token_count).map(u64::from).sum::<u64>();
-        self.truncated += usage.iter().filter(|usage| usage.truncated).count() as u64;
-    }
-
-    /// Chunks of older versions were deleted.
-    pub(crate) fn add_removed(&mut self, removed: u64) {
-        self.removed += removed;
-    }
-
-    /// A file was not used.
-    pub(crate) fn skip(&mut self, skip: Skip) {
-        self.skipped.push(skip);
-    }
-
-    /// Chunks written so far.
-    pub(crate) fn chunks(&self) -> u64 {
-        self.chunks
-    }
-
-    /// Nothing was indexed, or something that was named could not be used.
+    /// Nothing was indexed or removed, or something that was named could not be used.
     pub(crate) fn is_failure(&self) -> bool {
-        self.files == 0 || self.skipped.iter().any(|skip| skip.kind == SkipKind::Failure)
+        let is_nothing = self.files() == 0 && self.counts.deleted == 0;
+        is_nothing || self.skipped.iter().any(|skip| skip.kind == SkipKind::Failure)
     }
 
     /// All counts on one line.
     pub(crate) fn line(&self, took: Duration) -> String {
-        let Self { collection, files, chunks, tokens, truncated, removed, skipped } = self;
-        let removed = if *removed > 0 { format!(", {removed} old chunks removed") } else { String::new() };
+        let begins = if self.is_dry_run { "nothing was changed: in " } else { "" };
+        let skipped = self.skipped.len() as u64 + self.untold;
         format!(
-            "collection {collection:?}: {}, {} skipped, {}, {}, {truncated} truncated{removed}, {:.1} s",
-            count(*files, "file"),
-            skipped.len(),
-            count(*chunks, "chunk"),
-            count(*tokens, "token"),
+            "{begins}collection {:?}: {}, {skipped} skipped, {:.1} s",
+            self.collection,
+            counts(&self.counts, took),
             took.as_secs_f64()
         )
     }
 
+    /// A line for each source of a dry run; none otherwise.
+    pub(crate) fn change_lines(&self) -> Vec<String> {
+        changes::lines(&self.changes)
+    }
+
     /// All counts, and every skip.
     pub(crate) fn to_json(&self, took: Duration) -> Json<'_> {
+        let v1::IndexProgress {
+            added,
+            updated,
+            skipped,
+            deleted,
+            failed,
+            chunks,
+            embedded,
+            reused,
+            resumed,
+            tokens,
+            truncated,
+            chunks_deleted,
+        } = self.counts;
         Json {
             collection: &self.collection,
-            files: self.files,
-            chunks: self.chunks,
-            tokens: self.tokens,
-            truncated: self.truncated,
-            removed: self.removed,
-            skipped: self.skipped.iter().map(|skip| JsonSkip { source: &skip.source, reason: &skip.reason }).collect(),
+            dry_run: self.is_dry_run,
+            files: self.files(),
+            added,
+            updated,
+            unchanged: skipped,
+            deleted,
+            failed,
+            chunks,
+            embedded,
+            reused,
+            resumed,
+            chunks_deleted,
+            tokens,
+            truncated,
+            tokens_per_s: tokens_per_second(tokens, took.as_secs_f64()),
             seconds: took.as_secs_f64(),
+            skipped: self.skipped.iter().map(|skip| JsonSkip { source: &skip.source, reason: &skip.reason }).collect(),
+            untold: self.untold,
+            changes: self.is_dry_run.then(|| self.changes.iter().map(JsonChange::from).collect()),
         }
     }
 
     /// Lists on stderr what was skipped and why.
     pub(crate) fn tell_skipped(&self) {
-        self.skipped_lines().iter().for_each(say);
+        skipped_lines(&self.skipped).iter().for_each(say);
+        if self.untold > 0 {
+            say(format_args!("and {} more that the server does not name", self.untold));
+        }
     }
 
-    /// One line for each skip, but only one for all expected ones of a reason.
-    fn skipped_lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut expected: Vec<(&str, Vec<&str>)> = Vec::new();
-        for Skip { source, reason, kind } in &self.skipped {
-            if *kind != SkipKind::Expected {
-                lines.push(format!("skipped {source}: {reason}"));
-                continue;
-            }
-            match expected.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, sources)) => sources.push(source),
-                None => expected.push((reason, vec![source])),
-            }
-        }
-        for (reason, sources) in expected {
-            let shown = sources.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
-            let more = sources.len().saturating_sub(NAMES_SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            lines.push(format!("skipped {shown}{more}: {reason}"));
-        }
-        lines
+    /// Lists on stderr what was to be used and could not be.
+    pub(crate) fn tell_failed(&self) {
+        let unusable: Vec<Skip> = self.skipped.iter().filter(|skip| skip.is_unusable()).cloned().collect();
+        skipped_lines(&unusable).iter().for_each(say);
     }
 
     /// After an error: how far it came.
     pub(crate) fn tell_partial(&self) {
-        if self.chunks > 0 {
+        if self.counts.chunks > 0 && !self.is_dry_run {
             say(format_args!(
-                "stopped after {} and {} chunks; run the command again to go on, what is there is replaced",
-                count(self.files, "file"),
-                self.chunks
+                "stopped after {}: none of it is visible, and the next run goes on with what is embedded",
+                count(self.counts.chunks, "chunk")
             ));
         }
     }
 
     /// Says what to do about what the counts show.
     pub(crate) fn tell_hints(&self) {
-        if self.files == 0 {
-            say("nothing was indexed: name text or Markdown files, or folders that hold some");
+        if self.files() == 0 && self.counts.deleted == 0 {
+            say("nothing was indexed: name files, or folders that hold some of a known kind");
         }
-        if self.truncated > 0 {
+        if self.counts.truncated > 0 {
             say(format_args!(
-                "{} longer than the model reads: the rest was not embedded, use a smaller --chunk-size",
-                if self.truncated == 1 { "1 chunk is".to_owned() } else { format!("{} chunks are", self.truncated) }
+                "{} longer than the model reads: the rest was not embedded, use a smaller --chunk-size or --split-overlong",
+                if self.counts.truncated == 1 { "1 chunk is".to_owned() } else { format!("{} chunks are", self.counts.truncated) }
             ));
         }
     }
 }
 
-fn count(number: u64, what: &str) -> String {
+/// What a run did, in words: what is zero is left out where it says nothing.
+fn counts(counts: &v1::IndexProgress, took: Duration) -> String {
+    let files = counts.added + counts.updated + counts.skipped;
+    let of_files = [
+        (counts.added, "added"),
+        (counts.updated, "written again"),
+        (counts.skipped, "unchanged"),
+    ];
+    let of_chunks = [
+        (counts.embedded, "embedded"),
+        (counts.reused, "kept their vectors"),
+        (counts.resumed, "from an earlier run"),
+    ];
+    let mut line = format!(
+        "{}{}, {}{}",
+        count(files, "file"),
+        in_brackets(&of_files),
+        count(counts.chunks, "chunk"),
+        in_brackets(&of_chunks),
+    );
+    if counts.tokens > 0 {
+        let speed = tokens_per_second(counts.tokens, took.as_secs_f64());
+        line.push_str(&format!(", {} at {speed:.0}/s", count(counts.tokens, "token")));
+    }
+    if counts.truncated > 0 {
+        line.push_str(&format!(", {} truncated", counts.truncated));
+    }
+    if counts.deleted > 0 {
+        let (versions, chunks) = (count(counts.deleted, "old version"), count(counts.chunks_deleted, "chunk"));
+        line.push_str(&format!(", {versions} removed with {chunks}"));
+    }
+    line
+}
+
+fn in_brackets(parts: &[(u64, &str)]) -> String {
+    let parts: Vec<String> =
+        parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+/// One line for each skip, but only one for all expected ones of a reason.
+fn skipped_lines(skipped: &[Skip]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut expected: Vec<(&str, Vec<String>)> = Vec::new();
+    for Skip { source, reason, kind } in skipped {
+        let source = one_line(source, usize::MAX);
+        if *kind != SkipKind::Expected {
+            lines.push(format!("skipped {source}: {}", one_line(reason, usize::MAX)));
+            continue;
+        }
+        match expected.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, sources)) => sources.push(source),
+            None => expected.push((reason, vec![source])),
+        }
+    }
+    for (reason, sources) in expected {
+        let shown = sources.iter().take(NAMES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = sources.len().saturating_sub(NAMES_SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        lines.push(format!("skipped {shown}{more}: {reason}"));
+    }
+    lines
+}
+
+/// A number with its noun.
+pub(crate) fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]
@@ -179,43 +267,73 @@ mod tests {
         Skip { source: source.to_owned(), reason: reason.to_owned(), kind }
     }
 
+    fn summary(counts: v1::IndexProgress, skipped: Vec<Skip>) -> Summary {
+        Summary { collection: "docs".to_owned(), is_dry_run: false, counts, skipped, untold: 0, changes: Vec::new() }
+    }
+
     #[test]
     fn the_line_has_all_counts() {
-        let mut summary = Summary::new("docs");
-        summary.add_file();
-        let usage = |token_count, truncated| v1::TextUsage { token_count, truncated };
-        summary.add_chunks(2, &[usage(Some(100), true), usage(None, false)]);
+        let counts = v1::IndexProgress { added: 1, chunks: 2, embedded: 2, tokens: 100, ..Default::default() };
         let took = Duration::from_millis(1240);
         assert_eq!(
-            summary.line(took),
-            "collection \"docs\": 1 file, 0 skipped, 2 chunks, 100 tokens, 1 truncated, 1.2 s"
+            summary(counts, Vec::new()).line(took),
+            "collection \"docs\": 1 file (1 added), 2 chunks (2 embedded), 100 tokens at 81/s, 0 skipped, 1.2 s"
         );
-        summary.add_removed(3);
-        assert!(summary.line(took).contains("truncated, 3 old chunks removed, "));
+        let counts = v1::IndexProgress {
+            added: 1,
+            updated: 2,
+            skipped: 3,
+            deleted: 1,
+            chunks: 9,
+            embedded: 4,
+            reused: 3,
+            resumed: 2,
+            truncated: 1,
+            chunks_deleted: 5,
+            ..Default::default()
+        };
+        let skipped = vec![skip("a", "binary", SkipKind::Noted)];
+        let dry = Summary { is_dry_run: true, untold: 2, ..summary(counts, skipped) };
+        assert_eq!(
+            dry.line(took),
+            "nothing was changed: in collection \"docs\": 6 files (1 added, 2 written again, 3 unchanged), \
+             9 chunks (4 embedded, 3 kept their vectors, 2 from an earlier run), 1 truncated, \
+             1 old version removed with 5 chunks, 3 skipped, 1.2 s"
+        );
     }
 
     #[test]
     fn expected_skips_share_a_line() {
-        let mut summary = Summary::new("docs");
-        summary.skip(skip("bad.md", "binary", SkipKind::Noted));
+        let mut skipped = vec![skip("bad.md", "binary", SkipKind::Noted)];
         for name in ["a.png", "b.png", "c.rs", "d.rs", "e.rs"] {
-            summary.skip(skip(name, "not a text", SkipKind::Expected));
+            skipped.push(skip(name, "not a text", SkipKind::Expected));
         }
-        summary.skip(skip(".git", "hidden", SkipKind::Expected));
+        skipped.push(skip(".git", "hidden", SkipKind::Expected));
         assert_eq!(
-            summary.skipped_lines(),
+            skipped_lines(&skipped),
             ["skipped bad.md: binary", "skipped a.png, b.png, c.rs and 2 more: not a text", "skipped .git: hidden"]
         );
     }
 
     #[test]
-    fn failure_is_nothing_indexed_or_a_named_file_unused() {
-        let mut summary = Summary::new("docs");
-        assert!(summary.is_failure());
-        summary.add_file();
-        summary.skip(skip("a", "binary", SkipKind::Noted));
-        assert!(!summary.is_failure());
-        summary.skip(skip("a", "binary", SkipKind::Failure));
-        assert!(summary.is_failure());
+    fn failure_is_nothing_done_or_a_named_file_unused() {
+        assert!(summary(v1::IndexProgress::default(), Vec::new()).is_failure());
+        let unchanged = v1::IndexProgress { skipped: 1, ..Default::default() };
+        assert!(!summary(unchanged, vec![skip("a", "binary", SkipKind::Noted)]).is_failure());
+        assert!(summary(unchanged, vec![skip("a", "binary", SkipKind::Failure)]).is_failure());
+        let emptied = v1::IndexProgress { deleted: 1, ..Default::default() };
+        assert!(!summary(emptied, Vec::new()).is_failure());
+    }
+
+    #[test]
+    fn json_has_the_names_of_the_contract() {
+        let counts = v1::IndexProgress { added: 1, skipped: 2, chunks: 3, embedded: 3, tokens: 10, ..Default::default() };
+        let summary = summary(counts, vec![skip("a", "binary", SkipKind::Noted)]);
+        let json = serde_json::to_value(summary.to_json(Duration::from_secs(2))).unwrap();
+        for (name, expected) in [("files", 3), ("added", 1), ("unchanged", 2), ("embedded", 3), ("chunks_deleted", 0)] {
+            assert_eq!(json[name], expected, "{name}");
+        }
+        assert_eq!((&json["tokens_per_s"], &json["skipped"][0]["source"]), (&5.0.into(), &"a".into()));
+        assert!(json.get("changes").is_none());
     }
 }
