@@ -146,7 +146,12 @@ impl IndexRun {
         }
         let action = if is_known { Action::Update } else { Action::Add };
         match self.preparation.prepare(&self.context, &document, &version).await? {
-            Ok(prepared) => self.write(&version, prepared, &known, action).await,
+            Ok(prepared) => {
+                for fault in &prepared.faults {
+                    self.board.problem(&version.source, fault.as_str());
+                }
+                self.write(&version, prepared, &known, action).await
+            }
             Err(Unusable::Empty) => {
                 self.board.count(|progress| progress.failed += 1);
                 self.board.problem(&version.source, SkipReason::Empty.to_string());

@@ -15,6 +15,8 @@ use crate::limits::Limits;
 
 pub(crate) struct CollectionsService {
     pub(crate) collections: Arc<Collections>,
+    /// Where the parents of chunks are.
+    pub(crate) parents: Arc<dyn DocumentStore>,
     pub(crate) limits: Limits,
 }
 
@@ -115,6 +117,7 @@ impl CollectionsRpc for CollectionsService {
         answer(request, Role::Admin, async |context, message| {
             let name = convert::collection_name_from_message("name", &message.name)?;
             self.collections.delete(&context, &name).await?;
+            remove_parents(self.parents.as_ref(), &context, &name).await?;
             Ok(v1::CollectionsDeleteResponse {})
         })
         .await
