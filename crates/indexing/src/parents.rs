@@ -19,7 +19,7 @@ use crate::version::{Part, Version, parse, prefix_of_source, source_of};
 pub const PARENT_KEY: &str = toller_core::retriever::DEFAULT_ID_KEY;
 
 /// How long parents stay whose children are gone: longer than a retrieval takes.
-const GRACE: Duration = Duration::from_secs(10);
+pub const PARENT_GRACE: Duration = Duration::from_secs(10);
 
 /// Parents that are written, read or removed at a time.
 const BATCH: usize = 100;
@@ -32,12 +32,20 @@ const LOOK: usize = 8;
 pub struct ParentRoom {
     collection: CollectionHandle,
     documents: Arc<dyn DocumentStore>,
+    grace: Duration,
 }
 
 impl ParentRoom {
     /// The parents of a collection.
     pub fn new(collection: CollectionHandle, documents: Arc<dyn DocumentStore>) -> Self {
-        Self { collection, documents }
+        Self { collection, documents, grace: PARENT_GRACE }
+    }
+
+    /// Has parents whose children are gone stay for so long; without this ten seconds.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// Writes parents.
@@ -68,7 +76,7 @@ impl ParentRoom {
         }
         let (room, context) = (self.clone(), RequestContext::new(context.principal().clone()));
         tokio::spawn(async move {
-            tokio::time::sleep(GRACE).await;
+            tokio::time::sleep(room.grace).await;
             if let Err(fault) = room.sweep(&context, sources).await {
                 warn!(%fault, collection = %room.collection.spec().name, "parents whose children are gone could not be removed; a full index run removes them");
             }

@@ -94,7 +94,7 @@ impl IndexRun {
         Ok(Self {
             digest: settings.digest().map_err(broken)?,
             model: serde_json::to_string(&collection.spec().fingerprint).map_err(broken)?,
-            parents: ParentRoom::new(collection.clone(), documents),
+            parents: ParentRoom::new(collection.clone(), documents).with_grace(settings.parent_grace),
             known: KnownIds::new(Place::Collection(collection.clone())),
             staged: KnownIds::new(Place::Staging(staging.clone())),
             pipeline: Pipeline::new(collection.clone(), staging.clone(), context.clone(), board.clone()),

@@ -1,5 +1,7 @@
 //! What a run is asked to do.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use toller_ingest::{HashAlgorithm, LoadOptions, SplitterSpec};
 use toller_store::RunConflict;
@@ -68,6 +70,8 @@ pub struct IndexSettings {
     pub generated: Vec<GeneratedTexts>,
     /// How LangChain's id of a document is made, for the metadata; none for no such id.
     pub document_key: Option<HashAlgorithm>,
+    /// How long parents stay whose children are gone; [`PARENT_GRACE`](crate::parents::PARENT_GRACE) where nothing else is wanted.
+    pub parent_grace: Duration,
     /// Most bytes of a document.
     pub max_document_bytes: usize,
     /// Most bytes of a chunk.

@@ -18,7 +18,7 @@ fn with_parents(parents: Parents) -> IndexSettings {
 /// Waits until as many parents are left.
 async fn until_parents(world: &World, count: usize) {
     while world.parents().await.len() != count {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -37,7 +37,7 @@ async fn parents_of_children(world: &World) -> Vec<String> {
     parents
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn whole_documents_are_parents_and_are_replaced_with_their_children() {
     let world = World::new().await;
     let text = "line one\n\nline two";
@@ -56,7 +56,7 @@ async fn whole_documents_are_parents_and_are_replaced_with_their_children() {
     assert_eq!(parents_of_children(&world).await, ["b"]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn parts_of_documents_are_parents_and_offsets_are_those_of_the_document() {
     let world = World::new().await;
     let text = "aaa bbb\nccc ddd\n\neee fff\nggg hhh";
@@ -71,20 +71,20 @@ async fn parts_of_documents_are_parents_and_offsets_are_those_of_the_document() 
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn deleting_children_removes_their_parents() {
     let world = World::new().await;
     world.index(with_parents(Parents::Documents), vec![document("a", "a"), document("b", "b")]).await.unwrap();
     let collection = world.collections.open(&world.context, &world.name).await.unwrap();
     let ids: Vec<_> = world.records().await.into_keys().take(1).collect();
     collection.delete(&world.context, &Selector::Ids(ids)).await.unwrap();
-    let room = ParentRoom::new(collection, world.documents.clone());
+    let room = ParentRoom::new(collection, world.documents.clone()).with_grace(Duration::ZERO);
     room.sweep_later(&world.context, None).await.unwrap();
     until_parents(&world, 1).await;
     assert_eq!(parents_of_children(&world).await, ["b"]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn related_texts_lead_to_the_parent() {
     let world = World::new().await;
     let related = vec![RelatedText { kind: "summary".to_owned(), text: "in short".to_owned() }];

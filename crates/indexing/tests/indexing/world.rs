@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use toller_core::embeddings::Embedding;
@@ -159,6 +160,7 @@ pub fn settings(cleanup: Cleanup) -> IndexSettings {
         load: LoadOptions::default(),
         generated: Vec::new(),
         document_key: None,
+        parent_grace: Duration::from_millis(200),
         max_document_bytes: 1 << 20,
         max_text_bytes: 1 << 20,
     }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use toller_api::{convert, v1};
 use toller_core::{Error, Result};
 use toller_indexing::generated::{DEFAULT_QUESTIONS, MAX_QUESTIONS};
+use toller_indexing::parents::PARENT_GRACE;
 use toller_indexing::{
     Cleanup, Content, GeneratedKind, GeneratedTexts, IndexSettings, Parents, RelatedText, SourceDocument,
 };
@@ -60,6 +61,7 @@ pub(super) fn settings_from_message(message: v1::IndexBegin, limits: &Limits) ->
         load: load_from_message(message.load, limits)?,
         generated: generated.collect::<Result<_>>()?,
         document_key,
+        parent_grace: PARENT_GRACE,
         max_document_bytes: limits.max_document_bytes(),
         max_text_bytes: limits.max_text_bytes(),
     })
