@@ -134,6 +134,7 @@ pub async fn serve(
         .add_service(bounded!(
             v1::collections_server::CollectionsServer::new(CollectionsService {
                 collections: Arc::clone(&collections),
+                parents: Arc::clone(&data.documents),
                 limits: limits.clone()
             }),
             limits

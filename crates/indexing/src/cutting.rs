@@ -1,11 +1,13 @@
 //! Cutting texts into chunks, where that may block, and with embeddings where the way of cutting needs them.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toller_core::error::{Error, Result};
 use toller_core::{EmbeddingRole, Embeddings, Metadata, RequestContext, Tokenizer};
-use toller_ingest::{BuiltSplitter, Chunk, Error as Fault, Format, Splitter, Structure};
+use toller_ingest::{BuiltSplitter, Chunk, Error as Fault, Format, OverlongChunks, Structure, TokenLimit};
 
 use crate::automatic;
 use crate::settings::{Cut, Cutting};
@@ -35,3 +37,133 @@ pub(crate) struct OwnChunk {
 
 /// The chunks of some pieces, aligned with them; or why one cannot be cut.
 pub(crate) type Cuts = std::result::Result<Vec<Vec<OwnChunk>>, String>;
+
+/// A way of cutting, bound to a model.
+pub(crate) struct Cutter {
+    cut: Cut,
+    model: Arc<dyn Embeddings>,
+    /// There when the way of cutting needs one.
+    tokenizer: Option<Arc<dyn Tokenizer>>,
+    limit: Option<TokenLimit>,
+    /// What was built so far, by format where that decides.
+    built: Mutex<HashMap<Option<Format>, Arc<BuiltSplitter>>>,
+}
+
+impl Cutter {
+    /// # Errors
+    /// `InvalidArgument` for what is out of its range; `FailedPrecondition` with [`NO_TOKENIZER`].
+    pub(crate) fn new(cutting: &Cutting, model: Arc<dyn Embeddings>) -> Result<Self> {
+        let needs_tokenizer = cutting.split_overlong
+            || match &cutting.cut {
+                Cut::Automatic { .. } => false,
+                Cut::By(spec) => spec.needs_tokenizer(),
+            };
+        let tokenizer = if needs_tokenizer { Some(tokenizer_of(&model)?) } else { None };
+        let limit = tokenizer.clone().filter(|_| cutting.split_overlong);
+        let cutter = Self {
+            cut: cutting.cut.clone(),
+            model,
+            tokenizer,
+            limit: limit.map(|tokenizer| TokenLimit::new(tokenizer, OverlongChunks::Split)),
+            built: Mutex::default(),
+        };
+        // What is wrong with the settings is told before anything is read.
+        cutter.splitter(Format::Text)?;
+        Ok(cutter)
+    }
+
+    /// Cuts some texts. Embeds their sentences where the way of cutting needs that.
+    ///
+    /// # Errors
+    /// What ends a run: a model that fails.
+    pub(crate) async fn cut(&self, context: &RequestContext, pieces: Vec<Piece>) -> Result<Cuts> {
+        let mut ready = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let splitter = self.splitter(piece.format)?;
+            let sentences = match &*splitter {
+                BuiltSplitter::Plain(_) => None,
+                BuiltSplitter::Semantic(semantic) => {
+                    let semantic = semantic.clone();
+                    let text = Arc::clone(&piece.text);
+                    let sentences = blocking(move || semantic.sentences(&text)).await?;
+                    let vectors = self.embed(context, sentences.windows()).await?;
+                    Some((sentences, vectors))
+                }
+            };
+            ready.push((piece, splitter, sentences));
+        }
+        let limit = self.limit.clone();
+        let cut = blocking(move || {
+            let mut cuts = Vec::with_capacity(ready.len());
+            for (piece, splitter, sentences) in ready {
+                let chunks = match (&*splitter, sentences) {
+                    (BuiltSplitter::Plain(plain), _) => plain.split_structured(&piece.text, &piece.structure)?,
+                    (BuiltSplitter::Semantic(semantic), Some((sentences, vectors))) => {
+                        semantic.split(&piece.text, &sentences, &vectors)?
+                    }
+                    (BuiltSplitter::Semantic(_), None) => Vec::new(),
+                };
+                let chunks = match &limit {
+                    Some(limit) => limit.apply(chunks)?.chunks,
+                    None => chunks,
+                };
+                cuts.push(chunks.into_iter().map(owned).collect());
+            }
+            Ok::<_, Fault>(cuts)
+        });
+        Ok(cut.await?.map_err(|fault| fault.to_string()))
+    }
+
+    fn splitter(&self, format: Format) -> Result<Arc<BuiltSplitter>> {
+        let key = match self.cut {
+            Cut::Automatic { .. } => Some(format),
+            Cut::By(_) => None,
+        };
+        if let Some(built) = self.built.lock().get(&key) {
+            return Ok(Arc::clone(built));
+        }
+        let spec = match &self.cut {
+            Cut::Automatic { chunk_size, chunk_overlap } => automatic::spec_for(format, *chunk_size, *chunk_overlap),
+            Cut::By(spec) => spec.clone(),
+        };
+        let built = Arc::new(spec.build(self.tokenizer.clone()).map_err(invalid)?);
+        self.built.lock().insert(key, Arc::clone(&built));
+        Ok(built)
+    }
+
+    async fn embed(&self, context: &RequestContext, windows: &[String]) -> Result<Vec<Vec<f32>>> {
+        let mut vectors = Vec::with_capacity(windows.len());
+        for some in windows.chunks(SENTENCES) {
+            let embedded = self.model.embed(context, EmbeddingRole::Document, some.to_vec()).await?;
+            vectors.extend(embedded.into_iter().map(|embedding| embedding.vector));
+        }
+        Ok(vectors)
+    }
+}
+
+fn owned(chunk: Chunk<'_>) -> OwnChunk {
+    OwnChunk { text: chunk.text.to_owned(), chars: chunk.chars, bytes: chunk.bytes, metadata: chunk.metadata }
+}
+
+/// A fault of settings, in the field that it names.
+fn invalid(fault: Fault) -> Error {
+    let text = fault.to_string();
+    match text.split_once(": ") {
+        Some((field, description)) => Error::invalid(field, description),
+        None => Error::invalid("splitter", text),
+    }
+}
+
+fn tokenizer_of(model: &Arc<dyn Embeddings>) -> Result<Arc<dyn Tokenizer>> {
+    model.tokenizer().ok_or_else(|| Error::FailedPrecondition {
+        reason: NO_TOKENIZER,
+        message: format!(
+            "cutting by tokens needs the tokenizer of {}, which runs elsewhere; use a splitter that counts characters, or run the model in this server",
+            model.fingerprint().model
+        ),
+    })
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|fault| Error::Internal(format!("cutting a document ended: {fault}")))
+}

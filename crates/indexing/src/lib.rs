@@ -8,6 +8,7 @@
 //! Memory is bounded by one document, some batches on their way, and the names of what came.
 
 mod automatic;
+pub mod cutting;
 pub mod generated;
 mod known;
 pub mod parents;

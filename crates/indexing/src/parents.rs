@@ -4,22 +4,22 @@
 //! them before the commit. Those of a version that is gone are removed a while later, since a reader who found a child just before the
 //! commit is about to ask for its parent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use toller_core::error::Result;
-use toller_core::{Document, DocumentId, DocumentStore, RequestContext};
+use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
 use toller_store::{CollectionHandle, RunConflict};
 use tracing::warn;
 
-use crate::version::{Part, Version, parse, prefix_of_source};
+use crate::version::{Part, Version, parse, prefix_of_source, source_of};
 
 /// Name, in a child's metadata, of its parent's id: where the retrievers look by default.
 pub const PARENT_KEY: &str = toller_core::retriever::DEFAULT_ID_KEY;
 
 /// How long parents stay whose children are gone: longer than a retrieval takes.
-const GRACE: Duration = Duration::from_secs(10);
+pub const PARENT_GRACE: Duration = Duration::from_secs(10);
 
 /// Parents that are written, read or removed at a time.
 const BATCH: usize = 100;
@@ -32,12 +32,20 @@ const LOOK: usize = 8;
 pub struct ParentRoom {
     collection: CollectionHandle,
     documents: Arc<dyn DocumentStore>,
+    grace: Duration,
 }
 
 impl ParentRoom {
     /// The parents of a collection.
     pub fn new(collection: CollectionHandle, documents: Arc<dyn DocumentStore>) -> Self {
-        Self { collection, documents }
+        Self { collection, documents, grace: PARENT_GRACE }
+    }
+
+    /// Has parents whose children are gone stay for so long; without this ten seconds.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// Writes parents.
@@ -59,18 +67,30 @@ impl ParentRoom {
 
     /// Removes, in the background and after a while, parents whose children are gone: of these sources, or of all where none are
     /// named. To be called when children were removed.
+    ///
+    /// # Errors
+    /// As the store.
     pub async fn sweep_later(&self, context: &RequestContext, sources: Option<Vec<Arc<str>>>) -> Result<()> {
         if sources.as_ref().is_some_and(Vec::is_empty) || !self.has_any(context).await? {
             return Ok(());
         }
         let (room, context) = (self.clone(), RequestContext::new(context.principal().clone()));
         tokio::spawn(async move {
-            tokio::time::sleep(GRACE).await;
+            tokio::time::sleep(room.grace).await;
             if let Err(fault) = room.sweep(&context, sources).await {
                 warn!(%fault, collection = %room.collection.spec().name, "parents whose children are gone could not be removed; a full index run removes them");
             }
         });
         Ok(())
+    }
+
+    /// [`Self::sweep_later`] for children that were removed by their ids.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn sweep_children_later(&self, context: &RequestContext, ids: &[DocumentId]) -> Result<()> {
+        let sources: BTreeSet<&str> = ids.iter().filter_map(|id| source_of(id.as_str())).collect();
+        self.sweep_later(context, Some(sources.into_iter().map(Arc::from).collect())).await
     }
 
     /// Removes parents whose children are gone, while no run is under way: one that is may have written parents for children that
@@ -126,5 +146,31 @@ impl ParentRoom {
         let Ok(from) = DocumentId::new(&prefix) else { return Ok(false) };
         let ids = self.collection.ids(context, Some(&from), LOOK).await?;
         Ok(ids.iter().take_while(|id| id.as_str().starts_with(&prefix)).any(|id| parse(id.as_str()).is_some()))
+    }
+}
+
+/// Removes every parent of a collection that is gone, and nothing else of the document store of its name.
+///
+/// # Errors
+/// As the store.
+pub async fn remove_parents(
+    documents: &dyn DocumentStore,
+    context: &RequestContext,
+    collection: &CollectionName,
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        let page = documents.scroll(context, collection, after.as_ref(), BATCH).await?;
+        let is_last = page.len() < BATCH;
+        let ids: Vec<DocumentId> = page.into_iter().map(|parent| parent.id).collect();
+        let is_parent = |id: &&DocumentId| parse(id.as_str()).is_some_and(|parts| matches!(parts.part, Part::Parent(_)));
+        let parents: Vec<DocumentId> = ids.iter().filter(is_parent).cloned().collect();
+        if !parents.is_empty() {
+            documents.delete(context, collection, &parents).await?;
+        }
+        after = ids.last().cloned();
+        if is_last {
+            return Ok(());
+        }
     }
 }

@@ -1,11 +1,10 @@
 //! From a document to the records and parents that are made of it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use toller_core::error::{Error, Result};
 use toller_core::{Document, Embeddings, Metadata, Models, RequestContext, Value};
-use toller_ingest::{Format, LoadOptions, LoadedDocument, SkipReason, Structure, key, load};
+use toller_ingest::{Format, HashAlgorithm, LineCounter, LoadOptions, LoadedDocument, SkipReason, Structure, charset_of, document_key, key, load};
 
 use crate::cutting::{Cutter, OwnChunk, Piece};
 use crate::generated::Writer;
@@ -14,12 +13,17 @@ use crate::settings::{IndexSettings, Parents};
 use crate::source_document::{Content, KIND_KEY, RelatedText, SourceDocument};
 use crate::version::Version;
 
+/// Name, in the metadata, of LangChain's id of the document.
+const DOCUMENT_KEY: &str = "document_key";
+
 /// What a document becomes.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// What is searched: chunks, and then texts that lead to the document.
     pub(crate) records: Vec<Document>,
     pub(crate) parents: Vec<Document>,
+    /// What is wrong with parts of the document, such as a row of a table; the rest of it is here.
+    pub(crate) faults: Vec<String>,
 }
 
 /// Why nothing can be made of a document.
@@ -34,9 +38,11 @@ pub(crate) enum Unusable {
 /// Prepares documents as the settings of a run say.
 pub(crate) struct Preparation {
     load: LoadOptions,
+    max_text_bytes: usize,
     chunks: Cutter,
     parents: ParentCut,
     writers: Vec<Writer>,
+    document_key: Option<HashAlgorithm>,
 }
 
 /// How documents become parents.
@@ -81,9 +87,11 @@ impl Preparation {
         });
         Ok(Self {
             load: settings.load.clone(),
+            max_text_bytes: settings.max_text_bytes,
             chunks: Cutter::new(&settings.cutting, model)?,
             parents,
             writers: writers.collect::<Result<_>>()?,
+            document_key: settings.document_key,
         })
     }
 
@@ -101,19 +109,20 @@ impl Preparation {
             let fault = "related texts lead to a whole document, and its parents are parts of it; leave out parents.splitter";
             return Ok(Err(Unusable::Broken(fault.to_owned())));
         }
-        let (format, loaded) = match self.loaded(document).await? {
+        let Loaded { format, documents, faults } = match self.loaded(document).await? {
             Ok(loaded) => loaded,
             Err(unusable) => return Ok(Err(unusable)),
         };
         let mut wholes = Vec::new();
-        for loaded in loaded {
-            self.add_wholes(context, &mut wholes, document, version, format, loaded).await?;
+        for loaded in documents {
+            if let Err(fault) = self.add_wholes(context, &mut wholes, document, version, format, loaded).await? {
+                return Ok(Err(Unusable::Broken(fault)));
+            }
         }
         let pieces = wholes.iter().map(|whole| Piece {
             text: Arc::clone(&whole.text),
             structure: whole.structure.clone(),
             format,
-            language: language_of(&whole.metadata),
         });
         let cut = match self.chunks.cut(context, pieces.collect()).await? {
             Ok(cut) => cut,
@@ -121,6 +130,11 @@ impl Preparation {
         };
         let mut drafts = Vec::new();
         for (whole, chunks) in wholes.iter().zip(cut) {
+            if let Some(long) = chunks.iter().find(|chunk| chunk.text.len() > self.max_text_bytes) {
+                let (bytes, most) = (long.text.len(), self.max_text_bytes);
+                let fault = format!("a chunk of it has {bytes} bytes, over the {most} of limits.max_text_bytes; use a splitter that makes smaller ones");
+                return Ok(Err(Unusable::Broken(fault)));
+            }
             let first = drafts.len();
             drafts.extend(drafts_of(whole, chunks, first));
             for writer in &self.writers {
@@ -134,7 +148,7 @@ impl Preparation {
             drafts.push(draft_of_related(metadata, first.and_then(|whole| whole.parent.as_ref()), related.clone()));
         }
         if drafts.is_empty() {
-            return Ok(Err(Unusable::Empty));
+            return Ok(Err(faults.into_iter().next().map_or(Unusable::Empty, Unusable::Broken)));
         }
         let total = drafts.len();
         let mut records = Vec::with_capacity(total);
@@ -142,28 +156,43 @@ impl Preparation {
             let id = version.record_id(number, total).map_err(|fault| Error::Internal(format!("an id {fault}")))?;
             records.push(Document { id, page_content, metadata });
         }
-        Ok(Ok(Prepared { records, parents: wholes.into_iter().filter_map(|whole| whole.parent).collect() }))
+        let parents = wholes.into_iter().filter_map(|whole| whole.parent).collect();
+        Ok(Ok(Prepared { records, parents, faults }))
     }
 
-    async fn loaded(
-        &self,
-        document: &Arc<SourceDocument>,
-    ) -> Result<std::result::Result<(Format, Vec<LoadedDocument>), Unusable>> {
+    async fn loaded(&self, document: &Arc<SourceDocument>) -> Result<std::result::Result<Loaded, Unusable>> {
         let format = match document.format() {
             Ok(format) => format,
             Err(fault) => return Ok(Err(Unusable::Broken(fault))),
         };
+        let mut options = self.load.clone();
         let bytes = match &document.content {
-            Content::None => return Ok(Ok((format, Vec::new()))),
-            Content::Text(text) => text.clone().into_bytes(),
-            Content::Bytes(bytes) => bytes.clone(),
+            Content::None => return Ok(Ok(Loaded { format, documents: Vec::new(), faults: Vec::new() })),
+            Content::Text(text) => {
+                options.charset = Some("utf-8".to_owned());
+                text.clone().into_bytes()
+            }
+            Content::Bytes(bytes) => {
+                options.charset = charset_of(&document.media_type).map(str::to_owned);
+                bytes.clone()
+            }
         };
-        let options = self.load.clone();
-        let loaded = tokio::task::spawn_blocking(move || load(format, bytes, &options));
-        match loaded.await.map_err(|fault| Error::Internal(format!("reading a document ended: {fault}")))? {
-            Ok(loaded) => Ok(Ok((format, loaded))),
+        let reading = tokio::task::spawn_blocking(move || {
+            let (mut documents, mut faults) = (Vec::new(), Vec::new());
+            for part in load(format, bytes, &options)? {
+                match part {
+                    Ok(document) => documents.push(document),
+                    Err(fault) => faults.push(fault.to_string()),
+                }
+            }
+            Ok(Loaded { format, documents, faults })
+        });
+        match reading.await.map_err(|fault| Error::Internal(format!("reading a document ended: {fault}")))? {
+            Ok(loaded) => Ok(Ok(loaded)),
             // Related texts may lead to a document without a text.
-            Err(SkipReason::Empty) if !document.related.is_empty() => Ok(Ok((format, Vec::new()))),
+            Err(SkipReason::Empty) if !document.related.is_empty() => {
+                Ok(Ok(Loaded { format, documents: Vec::new(), faults: Vec::new() }))
+            }
             Err(SkipReason::Empty) => Ok(Err(Unusable::Empty)),
             Err(reason) => Ok(Err(Unusable::Broken(reason.to_string()))),
         }
@@ -178,8 +207,14 @@ impl Preparation {
         version: &Version,
         format: Format,
         loaded: LoadedDocument,
-    ) -> Result<()> {
-        let metadata = metadata_of(document, format, Some(&loaded));
+    ) -> Result<std::result::Result<(), String>> {
+        let mut metadata = metadata_of(document, format, Some(&loaded));
+        if let Some(algorithm) = self.document_key {
+            let mut hashed = document.metadata.clone();
+            hashed.insert(key::SOURCE.to_owned(), Value::from(document.source.as_str()));
+            let key = document_key(&loaded.text, &hashed, algorithm);
+            metadata.insert(DOCUMENT_KEY.to_owned(), Value::from(key));
+        }
         let text: Arc<str> = loaded.text.into();
         let whole = Whole {
             text,
@@ -188,28 +223,25 @@ impl Preparation {
             metadata,
             parent: None,
         };
-        let number_of = |wholes: &Vec<Whole>| wholes.len();
         match &self.parents {
             ParentCut::None => wholes.push(whole),
             ParentCut::Documents => {
-                let parent = parent_of(version, number_of(wholes), whole.text.as_ref(), whole.metadata.clone())?;
+                let parent = parent_of(version, wholes.len(), whole.text.as_ref(), whole.metadata.clone())?;
                 wholes.push(Whole { parent: Some(parent), ..whole });
             }
             ParentCut::Parts(cutter) => {
-                let piece = Piece {
-                    text: Arc::clone(&whole.text),
-                    structure: whole.structure.clone(),
-                    format,
-                    language: language_of(&whole.metadata),
+                let piece = Piece { text: Arc::clone(&whole.text), structure: whole.structure.clone(), format };
+                let cut = match cutter.cut(context, vec![piece]).await? {
+                    Ok(cut) => cut,
+                    Err(fault) => return Ok(Err(fault)),
                 };
-                let cut = cutter.cut(context, vec![piece]).await?.map_err(|fault| Error::invalid("parents", fault))?;
                 for chunk in cut.into_iter().flatten() {
                     let start = place_of(&whole, &chunk);
                     let mut metadata = whole.metadata.clone();
                     metadata.extend(chunk.metadata.clone());
                     let mut of_parent = metadata.clone();
                     of_parent.insert(key::START_INDEX.to_owned(), integer(start.chars));
-                    let parent = parent_of(version, number_of(wholes), &chunk.text, of_parent)?;
+                    let parent = parent_of(version, wholes.len(), &chunk.text, of_parent)?;
                     wholes.push(Whole {
                         structure: whole.structure.within(chunk.bytes.clone()),
                         text: chunk.text.into(),
@@ -220,8 +252,17 @@ impl Preparation {
                 }
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
+}
+
+/// A document as it was read.
+struct Loaded {
+    format: Format,
+    /// Its pages, rows or records, or itself.
+    documents: Vec<LoadedDocument>,
+    /// What is wrong with those that could not be used.
+    faults: Vec<String>,
 }
 
 /// A record without its id.
@@ -229,10 +270,9 @@ type Draft = (String, Metadata);
 
 /// The chunks of a whole as records, numbered from `first`.
 fn drafts_of(whole: &Whole, chunks: Vec<OwnChunk>, first: usize) -> impl Iterator<Item = Draft> + '_ {
-    let mut counted = Counted { bytes: 0, lines: 0 };
+    let mut lines = LineCounter::new(&whole.text);
     chunks.into_iter().zip(first..).map(move |(chunk, number)| {
-        let lines_before = counted.lines_before(&whole.text, chunk.bytes.start);
-        let first_line = whole.start.lines + lines_before + 1;
+        let first_line = whole.start.lines + lines.line_of(chunk.bytes.start);
         let mut metadata = whole.metadata.clone();
         metadata.extend(chunk.metadata);
         metadata.extend([
@@ -274,33 +314,9 @@ fn metadata_of(document: &SourceDocument, format: Format, loaded: Option<&Loaded
     metadata
 }
 
-fn language_of(metadata: &Metadata) -> Option<String> {
-    match metadata.get(key::LANGUAGE) {
-        Some(Value::String(language)) => Some(language.to_string()),
-        _ => None,
-    }
-}
-
 fn place_of(whole: &Whole, chunk: &OwnChunk) -> Place {
     let before = whole.text.get(..chunk.bytes.start).unwrap_or_default();
     Place { chars: whole.start.chars + chunk.chars.start, lines: whole.start.lines + line_ends(before) }
-}
-
-/// Line ends before places that only move forward, mostly.
-struct Counted {
-    bytes: usize,
-    lines: usize,
-}
-
-impl Counted {
-    /// O(bytes since the last place).
-    fn lines_before(&mut self, text: &str, at: usize) -> usize {
-        let Range { start, end } = self.bytes.min(at)..self.bytes.max(at);
-        let between = line_ends(text.get(start..end).unwrap_or_default());
-        self.lines = if at >= self.bytes { self.lines + between } else { self.lines.saturating_sub(between) };
-        self.bytes = at;
-        self.lines
-    }
 }
 
 /// Line ends before the last character: a line end is on the line that it ends.

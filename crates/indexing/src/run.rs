@@ -94,7 +94,7 @@ impl IndexRun {
         Ok(Self {
             digest: settings.digest().map_err(broken)?,
             model: serde_json::to_string(&collection.spec().fingerprint).map_err(broken)?,
-            parents: ParentRoom::new(collection.clone(), documents),
+            parents: ParentRoom::new(collection.clone(), documents).with_grace(settings.parent_grace),
             known: KnownIds::new(Place::Collection(collection.clone())),
             staged: KnownIds::new(Place::Staging(staging.clone())),
             pipeline: Pipeline::new(collection.clone(), staging.clone(), context.clone(), board.clone()),
@@ -146,7 +146,12 @@ impl IndexRun {
         }
         let action = if is_known { Action::Update } else { Action::Add };
         match self.preparation.prepare(&self.context, &document, &version).await? {
-            Ok(prepared) => self.write(&version, prepared, &known, action).await,
+            Ok(prepared) => {
+                for fault in &prepared.faults {
+                    self.board.problem(&version.source, fault.as_str());
+                }
+                self.write(&version, prepared, &known, action).await
+            }
             Err(Unusable::Empty) => {
                 self.board.count(|progress| progress.failed += 1);
                 self.board.problem(&version.source, SkipReason::Empty.to_string());

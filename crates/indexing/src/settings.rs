@@ -1,7 +1,9 @@
 //! What a run is asked to do.
 
+use std::time::Duration;
+
 use serde::Serialize;
-use toller_ingest::{LoadOptions, SplitterSpec};
+use toller_ingest::{HashAlgorithm, LoadOptions, SplitterSpec};
 use toller_store::RunConflict;
 
 use crate::generated::GeneratedTexts;
@@ -29,8 +31,8 @@ pub enum Cut {
     Automatic {
         /// Most code points of a chunk; at least 1.
         chunk_size: usize,
-        /// Most code points that a chunk repeats of the one before; at most the chunk size.
-        chunk_overlap: usize,
+        /// Most code points that a chunk repeats of the one before; at most the chunk size. None for the default.
+        chunk_overlap: Option<usize>,
     },
     /// In this way.
     By(SplitterSpec),
@@ -66,8 +68,14 @@ pub struct IndexSettings {
     pub load: LoadOptions,
     /// What a language model writes about documents.
     pub generated: Vec<GeneratedTexts>,
+    /// How LangChain's id of a document is made, for the metadata; none for no such id.
+    pub document_key: Option<HashAlgorithm>,
+    /// How long parents stay whose children are gone; [`PARENT_GRACE`](crate::parents::PARENT_GRACE) where nothing else is wanted.
+    pub parent_grace: Duration,
     /// Most bytes of a document.
     pub max_document_bytes: usize,
+    /// Most bytes of a chunk.
+    pub max_text_bytes: usize,
 }
 
 /// The parents of chunks.
@@ -91,6 +99,7 @@ impl IndexSettings {
             parents: &'a Option<Parents>,
             load: &'a LoadOptions,
             generated: &'a [GeneratedTexts],
+            document_key: Option<HashAlgorithm>,
         }
 
         serde_json::to_string(&Decides {
@@ -99,6 +108,7 @@ impl IndexSettings {
             parents: &self.parents,
             load: &self.load,
             generated: &self.generated,
+            document_key: self.document_key,
         })
     }
 }

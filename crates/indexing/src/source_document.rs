@@ -117,7 +117,7 @@ impl SourceDocument {
                 .ok_or_else(|| format!("media type {:?} is not one that is read", self.media_type));
         }
         let by_name = Format::of(std::path::Path::new(&self.source));
-        Ok(by_name.unwrap_or_else(|| Format::of_content(self.content.as_bytes())))
+        Ok(by_name.or_else(|| Format::of_content(self.content.as_bytes())).unwrap_or(Format::Text))
     }
 
     /// The hash of what it holds, under these settings and for a model. O(bytes).

@@ -140,6 +140,17 @@ pub(crate) fn parse(id: &str) -> Option<IdParts<'_>> {
     Some(IdParts { source, hash: VersionHash::parse(hash)?, part }).filter(|parts| !parts.source.is_empty())
 }
 
+/// The source of a record or parent that an index run made, told by its id; none of any other id.
+///
+/// ```
+/// use toller_indexing::version::source_of;
+/// assert_eq!(source_of("docs/a.md#0123456789abcdef0123456789abcdef.3of12"), Some("docs/a.md"));
+/// assert_eq!(source_of("docs/a.md#3"), None);
+/// ```
+pub fn source_of(id: &str) -> Option<&str> {
+    parse(id).map(|parts| parts.source)
+}
+
 /// A number as it is written in an id, and in no other way.
 fn parse_number(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));

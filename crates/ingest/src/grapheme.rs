@@ -76,6 +76,17 @@ impl<'t> GraphemeFinder<'t> {
         self.last = known + start..known + end;
         self.last.clone()
     }
+
+    /// Where a part that begins at `start`, a boundary, and should end at `cut` ends: at the last boundary up to `cut`, but after the first
+    /// grapheme, which no part is shorter than. Costs as [`Self::around`].
+    pub(crate) fn end_of_part(&mut self, start: usize, cut: usize) -> usize {
+        let end = self.around(cut.max(start), start).start;
+        if end > start {
+            return end;
+        }
+        let first = self.text.get(start..).and_then(|rest| rest.graphemes(true).next());
+        first.map_or(self.text.len(), |grapheme| start + grapheme.len())
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +99,13 @@ mod tests {
         let mut finder = GraphemeFinder::new("a\r\ne\u{301} ");
         let found: Vec<_> = [0, 1, 2, 3, 4, 6, 7].map(|offset| finder.around(offset, 0)).into();
         assert_eq!(found, [0..0, 1..1, 1..3, 3..3, 3..6, 6..6, 7..7]);
+    }
+
+    #[test]
+    fn a_part_ends_between_graphemes() {
+        let mut finder = GraphemeFinder::new("ae\u{301}b");
+        assert_eq!([0, 1, 2, 4, 5].map(|cut| finder.end_of_part(0, cut)), [1, 1, 1, 4, 5]);
+        assert_eq!(finder.end_of_part(1, 2), 4, "a part has one grapheme at least");
     }
 
     proptest! {

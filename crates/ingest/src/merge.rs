@@ -13,12 +13,16 @@ pub(crate) struct Piece {
     pub(crate) first_char: usize,
     /// Code points before `end`.
     pub(crate) end_char: usize,
+    /// Units of length wholly before `start`; see [`crate::length::Measure`].
+    pub(crate) first_unit: usize,
+    /// Units that have begun before `end`.
+    pub(crate) end_unit: usize,
 }
 
 impl Piece {
-    /// Length in code points.
-    pub(crate) fn chars(&self) -> usize {
-        self.end_char - self.first_char
+    /// Length in the unit of the chunk size.
+    pub(crate) fn length(&self) -> usize {
+        self.end_unit - self.first_unit
     }
 }
 
@@ -40,13 +44,13 @@ impl Merge {
     /// Takes the next piece; gives the chunk that is complete because the piece does not fit into it.
     pub(crate) fn push(&mut self, piece: Piece) -> Option<Piece> {
         let complete = match self.window.front() {
-            Some(front) if piece.end_char - front.first_char > self.chunk_size => self.span(),
+            Some(front) if piece.end_unit - front.first_unit > self.chunk_size => self.span(),
             _ => None,
         };
         if let Some(complete) = complete {
             while let Some(front) = self.window.front()
-                && (complete.end_char - front.first_char > self.chunk_overlap
-                    || piece.end_char - front.first_char > self.chunk_size)
+                && (complete.end_unit - front.first_unit > self.chunk_overlap
+                    || piece.end_unit - front.first_unit > self.chunk_size)
             {
                 self.window.pop_front();
             }
@@ -64,7 +68,7 @@ impl Merge {
 
     fn span(&self) -> Option<Piece> {
         let (front, back) = (self.window.front()?, self.window.back()?);
-        Some(Piece { start: front.start, end: back.end, first_char: front.first_char, end_char: back.end_char })
+        Some(Piece { end: back.end, end_char: back.end_char, end_unit: back.end_unit, ..*front })
     }
 }
 
@@ -73,7 +77,14 @@ mod tests {
     use super::*;
 
     fn piece(range: std::ops::Range<usize>) -> Piece {
-        Piece { start: range.start, end: range.end, first_char: range.start, end_char: range.end }
+        Piece {
+            start: range.start,
+            end: range.end,
+            first_char: range.start,
+            end_char: range.end,
+            first_unit: range.start,
+            end_unit: range.end,
+        }
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! LangChain's `RecursiveCharacterTextSplitter`, with exact offsets and without cut graphemes.
 
-use toller_core::Metadata;
+use std::sync::Arc;
 
+use toller_core::Tokenizer;
+
+use crate::cascade::{Level, Merged, Rules, cascade};
 use crate::error::Error;
-use crate::grapheme::GraphemeFinder;
-use crate::merge::{Merge, Piece};
-use crate::separator::{KeepSeparator, Matches, Separator, SeparatorSet};
+use crate::language::Language;
+use crate::length::Length;
+use crate::overlap::extend_back;
+use crate::separator::{KeepSeparator, Separator, SeparatorSet};
 use crate::splitter::{Chunk, Splitter};
+use crate::strip::Strip;
 use crate::structure::Structure;
-use crate::whitespace;
 
 /// Code points in a chunk, at most: 200 to 250 tokens of English prose, within the 256 of small models and the 512 of BGE. Tables
 /// and code have more tokens to the character.
@@ -27,7 +31,7 @@ pub const MAX_SEPARATORS: usize = 256;
 /// is longer than the chunk size only when the list does not end in graphemes, or one grapheme is longer.
 ///
 /// Overlap is whole pieces, as many as fit, and only between chunks merged from the same list of pieces: there is none beside
-/// a piece that had to be cut further.
+/// a piece that had to be cut further, unless [`RecursiveSplitterBuilder::always_overlap`] is set.
 ///
 /// Where this differs from LangChain (langchain-text-splitters 1.1.3), on purpose:
 /// - a chunk is always a part of the source, at the offsets it carries. LangChain searches for the chunk's text afterwards and
@@ -44,11 +48,10 @@ pub const MAX_SEPARATORS: usize = 256;
 /// Cost: O(text × separators), plus the total length of the chunks, which overlap multiplies.
 #[derive(Debug, Clone)]
 pub struct RecursiveSplitter {
-    chunk_size: usize,
-    chunk_overlap: usize,
+    rules: Rules,
     separators: Vec<Separator>,
-    keep_separator: KeepSeparator,
-    strip_whitespace: bool,
+    /// Overlap between all neighbours, which the rules know nothing of.
+    always_overlap: usize,
 }
 
 impl RecursiveSplitter {
@@ -62,18 +65,11 @@ impl RecursiveSplitter {
     fn run<'t>(&self, text: &'t str, structure: &Structure) -> Result<(Vec<Chunk<'t>>, u64), Error> {
         let places = structure.levels().iter().map(|places| Level::Places(places));
         let levels: Vec<Level<'_>> = places.chain(self.separators.iter().map(Level::Separator)).collect();
-        let mut run = Run {
-            splitter: self,
-            levels: &levels,
-            text,
-            graphemes: GraphemeFinder::new(text),
-            chunks: Vec::new(),
-            steps: 0,
-        };
-        let end_char = run.count_chars(0, text.len());
-        let whole = Piece { start: 0, end: text.len(), first_char: 0, end_char };
-        run.split(whole, 0)?;
-        Ok((run.chunks, run.steps))
+        let (mut chunks, steps) = cascade(text, &levels, &self.rules)?;
+        if self.always_overlap > 0 {
+            extend_back(text, &mut chunks, self.always_overlap, &self.rules.length.measure(text)?);
+        }
+        Ok((chunks, steps))
     }
 }
 
@@ -91,6 +87,8 @@ pub struct RecursiveSplitterBuilder {
     separators: Option<Vec<Separator>>,
     keep_separator: KeepSeparator,
     strip_whitespace: bool,
+    always_overlap: bool,
+    length: Length,
 }
 
 impl Default for RecursiveSplitterBuilder {
@@ -101,22 +99,52 @@ impl Default for RecursiveSplitterBuilder {
             separators: None,
             keep_separator: KeepSeparator::default(),
             strip_whitespace: true,
+            always_overlap: false,
+            length: Length::CodePoints,
         }
     }
 }
 
 impl RecursiveSplitterBuilder {
-    /// Most code points in a chunk; at least 1.
+    /// Most code points (or tokens, see [`Self::counted_in_tokens`]) in a chunk; at least 1.
     #[must_use]
-    pub fn chunk_size(mut self, code_points: usize) -> Self {
-        self.chunk_size = code_points;
+    pub fn chunk_size(mut self, units: usize) -> Self {
+        self.chunk_size = units;
         self
     }
 
-    /// Most code points that a chunk repeats of the one before; 0 to the chunk size.
+    /// Most code points (or tokens) that a chunk repeats of the one before; 0 to the chunk size.
     #[must_use]
-    pub fn chunk_overlap(mut self, code_points: usize) -> Self {
-        self.chunk_overlap = code_points;
+    pub fn chunk_overlap(mut self, units: usize) -> Self {
+        self.chunk_overlap = units;
+        self
+    }
+
+    /// Counts chunk size and overlap in the tokens of a model.
+    ///
+    /// The text is tokenised once, and a part of it is as long as the tokens that it touches. Tokenised by itself, a part that
+    /// begins or ends within a word may have a token or two more: [`crate::TokenLimit`] is for limits that must hold.
+    #[must_use]
+    pub fn counted_in_tokens(mut self, tokenizer: Arc<dyn Tokenizer>) -> Self {
+        self.length = Length::Tokens(tokenizer);
+        self
+    }
+
+    /// Cuts at the joints of a programming or markup language.
+    ///
+    /// # Errors
+    /// None in practice: the language's expressions are fixed and a test compiles them.
+    pub fn language(self, language: Language) -> Result<Self, Error> {
+        Ok(self.separators(language.separators()?))
+    }
+
+    /// Gives every chunk overlap with the one before, wherever it was cut.
+    ///
+    /// The text is cut into chunks of the size less the overlap, without any, and then each begins up to the overlap earlier: at the
+    /// first word that begins there, else at a grapheme. So the overlap has to be less than the size.
+    #[must_use]
+    pub fn always_overlap(mut self, always: bool) -> Self {
+        self.always_overlap = always;
         self
     }
 
@@ -149,12 +177,10 @@ impl RecursiveSplitterBuilder {
     /// # Errors
     /// Names the parameter that is out of its range.
     pub fn build(self) -> Result<RecursiveSplitter, Error> {
-        if self.chunk_size == 0 {
-            return Err(invalid("chunk_size", "must be at least 1, got 0".to_owned()));
-        }
-        if self.chunk_overlap > self.chunk_size {
-            let fault = format!("must be at most the chunk size of {}, got {}", self.chunk_size, self.chunk_overlap);
-            return Err(invalid("chunk_overlap", fault));
+        check_size(self.chunk_size, self.chunk_overlap)?;
+        if self.always_overlap && self.chunk_overlap == self.chunk_size {
+            let fault = format!("must be less than the chunk size of {} to be given always", self.chunk_size);
+            return Err(Error::invalid("chunk_overlap", fault));
         }
         let separators = match self.separators {
             Some(separators) => separators,
@@ -162,168 +188,40 @@ impl RecursiveSplitterBuilder {
         };
         if separators.is_empty() || separators.len() > MAX_SEPARATORS {
             let fault = format!("must be 1 to {MAX_SEPARATORS} separators, got {}", separators.len());
-            return Err(invalid("separators", fault));
+            return Err(Error::invalid("separators", fault));
         }
+        let (after, between) = if self.always_overlap { (self.chunk_overlap, 0) } else { (0, self.chunk_overlap) };
         Ok(RecursiveSplitter {
-            chunk_size: self.chunk_size,
-            chunk_overlap: self.chunk_overlap,
+            rules: Rules {
+                chunk_size: self.chunk_size - after,
+                chunk_overlap: between,
+                length: self.length,
+                keep_separator: self.keep_separator,
+                strip: Strip::whitespace(self.strip_whitespace),
+                merged: Merged::Shorter,
+            },
             separators,
-            keep_separator: self.keep_separator,
-            strip_whitespace: self.strip_whitespace,
+            always_overlap: after,
         })
     }
 }
 
-fn invalid(parameter: &'static str, description: String) -> Error {
-    Error::InvalidParameter { parameter, description }
-}
-
-/// What pieces may be cut at, coarse to fine.
-#[derive(Clone, Copy)]
-enum Level<'s> {
-    /// Known places of the text's structure.
-    Places(&'s [usize]),
-    /// Matches of a separator.
-    Separator(&'s Separator),
-}
-
-/// One text on its way through the splitter.
-struct Run<'s, 't> {
-    splitter: &'s RecursiveSplitter,
-    levels: &'s [Level<'s>],
-    text: &'t str,
-    graphemes: GraphemeFinder<'t>,
-    chunks: Vec<Chunk<'t>>,
-    /// Bytes looked at and pieces made, so that a test can show that the cost is linear.
-    steps: u64,
-}
-
-impl Run<'_, '_> {
-    /// Appends the chunks of a piece, cut by the first level from `from` on that occurs in it.
-    fn split(&mut self, piece: Piece, from: usize) -> Result<(), Error> {
-        let levels = self.levels;
-        for (index, level) in levels.iter().enumerate().skip(from) {
-            self.steps += piece_bytes(piece);
-            let text = slice(self.text, piece.start, piece.end);
-            let (mut matches, keep, is_finest) = match *level {
-                Level::Places(places) => (Matches::places(places, text, piece.start), KeepSeparator::Start, false),
-                Level::Separator(separator) => {
-                    let keep = separator.side(self.splitter.keep_separator);
-                    (separator.matches(text), keep, separator.is_finest())
-                }
-            };
-            if let Some(first) = matches.next() {
-                let next_level = if is_finest { levels.len() } else { index + 1 };
-                return self.cut(piece, std::iter::once(first).chain(matches), keep, next_level);
-            }
-        }
-        // Nothing occurs: the piece is whole.
-        self.cut(piece, std::iter::empty(), KeepSeparator::Start, levels.len())
+/// A chunk size of at least 1, and an overlap of at most that.
+pub(crate) fn check_size(chunk_size: usize, chunk_overlap: usize) -> Result<(), Error> {
+    if chunk_size == 0 {
+        return Err(Error::invalid("chunk_size", "must be at least 1, got 0"));
     }
-
-    /// Cuts a piece at `matches` (byte ranges within it), merges what is short, and splits what is long from `next_level` on.
-    fn cut(
-        &mut self,
-        whole: Piece,
-        matches: impl Iterator<Item = Result<std::ops::Range<usize>, Error>>,
-        keep: KeepSeparator,
-        next_level: usize,
-    ) -> Result<(), Error> {
-        let mut merge = Merge::new(self.splitter.chunk_size, self.splitter.chunk_overlap);
-        let (mut start, mut first_char) = (whole.start, whole.first_char);
-        for found in matches {
-            let found = found?;
-            let (from, to) = (whole.start + found.start, whole.start + found.end);
-            let (piece_end, next_start) = match keep {
-                KeepSeparator::Start => {
-                    let cut = self.graphemes.around(from, start).start;
-                    (cut, cut)
-                }
-                KeepSeparator::End => {
-                    let cut = self.graphemes.around(to, start).end;
-                    (cut, cut)
-                }
-                KeepSeparator::No => (self.graphemes.around(from, start).start, self.graphemes.around(to, start).end),
-            };
-            // A cut that moved may lie before the end of the one before it.
-            let piece_end = piece_end.max(start);
-            let next_start = next_start.max(piece_end);
-            let end_char = first_char + self.count_chars(start, piece_end);
-            self.take(Piece { start, end: piece_end, first_char, end_char }, &mut merge, next_level)?;
-            first_char = end_char + self.count_chars(piece_end, next_start);
-            start = next_start;
-        }
-        self.take(Piece { start, end: whole.end, first_char, end_char: whole.end_char }, &mut merge, next_level)?;
-        self.emit_stripped(merge.finish());
-        Ok(())
+    if chunk_overlap > chunk_size {
+        let fault = format!("must be at most the chunk size of {chunk_size}, got {chunk_overlap}");
+        return Err(Error::invalid("chunk_overlap", fault));
     }
-
-    fn take(&mut self, piece: Piece, merge: &mut Merge, next_level: usize) -> Result<(), Error> {
-        self.steps += 1;
-        if piece.start >= piece.end {
-            return Ok(());
-        }
-        if piece.chars() < self.splitter.chunk_size {
-            let complete = merge.push(piece);
-            self.emit_stripped(complete);
-            return Ok(());
-        }
-        self.emit_stripped(merge.finish());
-        if next_level < self.levels.len() {
-            self.split(piece, next_level)
-        } else {
-            self.emit(piece);
-            Ok(())
-        }
-    }
-
-    fn emit_stripped(&mut self, merged: Option<Piece>) {
-        let Some(merged) = merged else { return };
-        if !self.splitter.strip_whitespace {
-            return self.emit(merged);
-        }
-        let text = slice(self.text, merged.start, merged.end);
-        let leading = whitespace::leading(text);
-        if leading == text.len() {
-            self.steps += piece_bytes(merged);
-            return;
-        }
-        let start = self.graphemes.around(merged.start + leading, merged.start).start;
-        let end = self.graphemes.around(merged.end - whitespace::trailing(text), start).end;
-        let first_char = merged.first_char + self.count_chars(merged.start, start);
-        let end_char = merged.end_char - self.count_chars(end, merged.end);
-        self.emit(Piece { start, end, first_char, end_char });
-    }
-
-    fn emit(&mut self, piece: Piece) {
-        self.steps += 1;
-        self.chunks.push(Chunk {
-            text: slice(self.text, piece.start, piece.end),
-            chars: piece.first_char..piece.end_char,
-            bytes: piece.start..piece.end,
-            metadata: Metadata::new(),
-        });
-    }
-
-    fn count_chars(&mut self, start: usize, end: usize) -> usize {
-        self.steps += (end - start) as u64;
-        slice(self.text, start, end).chars().count()
-    }
-}
-
-fn piece_bytes(piece: Piece) -> u64 {
-    (piece.end - piece.start) as u64
-}
-
-/// The bytes `start..end`; every offset here is one that a match or a boundary has given, so none is refused.
-fn slice(text: &str, start: usize, end: usize) -> &str {
-    debug_assert!(text.get(start..end).is_some(), "{start}..{end} is no part of a text of {} bytes", text.len());
-    text.get(start..end).unwrap_or_default()
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token_places::tests::Words;
 
     fn texts(chunks: &[Chunk<'_>]) -> Vec<String> {
         chunks.iter().map(|chunk| chunk.text.to_owned()).collect()
@@ -453,6 +351,28 @@ mod tests {
         assert_eq!(texts(&chunks), ["intro text", "A one two", "B three four", "five"]);
         let beyond = Structure::new(vec![vec![0, 500]]);
         assert_eq!(splitter.split_structured("short", &beyond).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn overlap_can_be_given_always() {
+        let text = "one two three\n\nfour five six";
+        let splitter = builder(18, 6).build().unwrap();
+        assert_eq!(texts(&splitter.split(text).unwrap()), ["one two three", "four five six"]);
+        let splitter = builder(20, 6).always_overlap(true).build().unwrap();
+        assert_eq!(texts(&splitter.split(text).unwrap()), ["one two three", "three\n\nfour five six"].map(str::to_owned));
+        let fault = builder(6, 6).always_overlap(true).build().unwrap_err().to_string();
+        assert_eq!(fault, "chunk_overlap: must be less than the chunk size of 6 to be given always");
+    }
+
+    #[test]
+    fn sizes_can_be_counted_in_tokens() {
+        let splitter = builder(3, 1).counted_in_tokens(Arc::new(Words)).build().unwrap();
+        let chunks = splitter.split("a b, c d antidisestablishment e").unwrap();
+        // A piece of the size or longer is cut further; the long word has six tokens of four characters, and is cut within.
+        assert_eq!(texts(&chunks)[..2], ["a b,", "c d"]);
+        let long = &chunks[2..chunks.len() - 1];
+        assert!(long.len() >= 2 && long.iter().all(|chunk| chunk.text.chars().count() <= 12), "{long:?}");
+        assert_eq!(chunks.last().unwrap().text, "e");
     }
 
     #[test]

@@ -5,12 +5,14 @@ use std::ops::Range;
 use std::str::{FromStr, MatchIndices};
 
 use fancy_regex::Regex;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::grapheme::GraphemeStarts;
 
 /// Where a separator goes when a text is cut at it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KeepSeparator {
     /// It begins the following piece (LangChain's `True` and `"start"`).
     #[default]
@@ -182,7 +184,8 @@ impl Iterator for Matches<'_> {
 }
 
 /// A list of separators by name, coarse to fine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SeparatorSet {
     /// `prose`: blank lines, line ends (both also with CR), ends of sentences, ends of clauses, spaces, graphemes.
     ///
@@ -230,10 +233,8 @@ impl FromStr for SeparatorSet {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, set)| *set).ok_or_else(|| {
-            Error::InvalidParameter {
-                parameter: "separators",
-                description: format!("must be one of {}, got {name:?}", Self::NAMES.map(|(known, _)| known).join(", ")),
-            }
+            let known = Self::NAMES.map(|(known, _)| known).join(", ");
+            Error::invalid("separators", format!("must be one of {known}, got {name:?}"))
         })
     }
 }

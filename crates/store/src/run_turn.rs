@@ -17,14 +17,22 @@ use uuid::Uuid;
 
 use crate::targets::unhurried;
 
-/// How long a turn lasts that is not renewed: several times longer than a catalogue takes for a swap.
-const LENGTH: Duration = Duration::from_secs(5);
+/// How turns go by.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// How long a turn lasts that is not renewed: several times longer than a catalogue takes for a swap.
+    length: Duration,
+    /// How often its holder renews it.
+    renew_every: Duration,
+    /// How often one who waits looks at it.
+    look_every: Duration,
+}
 
-/// How often its holder renews it.
-const RENEW_EVERY: Duration = Duration::from_secs(1);
-
-/// How often one who waits looks at it.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const PACE: Pace = Pace {
+    length: Duration::from_secs(5),
+    renew_every: Duration::from_secs(1),
+    look_every: Duration::from_millis(100),
+};
 
 /// What an index run does where another one has the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,13 +66,14 @@ struct Place {
     catalog: Arc<dyn Catalog>,
     context: RequestContext,
     collection: CollectionName,
+    pace: Pace,
 }
 
 impl RunTurn {
     /// Waits for the turn, or refuses to.
     ///
     /// # Errors
-    /// `Aborted` when another run has it and this one does not wait: it takes up to [`LENGTH`] to tell one that goes on from one that
+    /// `Aborted` when another run has it and this one does not wait: it takes a few seconds to tell one that goes on from one that
     /// was killed. `DeadlineExceeded` and `Cancelled` of the context.
     pub(crate) async fn take(
         catalog: Arc<dyn Catalog>,
@@ -72,7 +81,17 @@ impl RunTurn {
         collection: &CollectionName,
         conflict: RunConflict,
     ) -> Result<Self> {
-        let place = Place { catalog, context: unhurried(context), collection: collection.clone() };
+        Self::take_at(PACE, catalog, context, collection, conflict).await
+    }
+
+    async fn take_at(
+        pace: Pace,
+        catalog: Arc<dyn Catalog>,
+        context: &RequestContext,
+        collection: &CollectionName,
+        conflict: RunConflict,
+    ) -> Result<Self> {
+        let place = Place { catalog, context: unhurried(context), collection: collection.clone(), pace };
         let run = Uuid::now_v7().to_string();
         let mut watched: Option<(Turn, Instant)> = None;
         loop {
@@ -91,8 +110,8 @@ impl RunTurn {
                             now
                         }
                     };
-                    if since.elapsed() < LENGTH {
-                        tokio::time::sleep(LOOK_EVERY).await;
+                    if since.elapsed() < pace.length {
+                        tokio::time::sleep(pace.look_every).await;
                         continue;
                     }
                     Expected::Version(version)
@@ -152,7 +171,7 @@ impl Drop for RunTurn {
 async fn renew(place: Place, held: Arc<Mutex<Option<u64>>>, run: String) {
     let mut renewed_at = Instant::now();
     for renewed in 1.. {
-        tokio::time::sleep(RENEW_EVERY).await;
+        tokio::time::sleep(place.pace.renew_every).await;
         let Some(version) = *held.lock() else { return };
         match place.swap(Expected::Version(version), &Turn { run: run.clone(), renewed }).await {
             Ok(version) => {
@@ -165,7 +184,7 @@ async fn renew(place: Place, held: Arc<Mutex<Option<u64>>>, run: String) {
             }
             Err(fault) => {
                 warn!(collection = %place.collection, %fault, "the turn of an index run could not be renewed");
-                if renewed_at.elapsed() >= LENGTH {
+                if renewed_at.elapsed() >= place.pace.length {
                     *held.lock() = None;
                     return;
                 }
@@ -213,65 +232,93 @@ mod tests {
     use super::*;
     use crate::MemoryStore;
 
-    fn place() -> (Arc<dyn Catalog>, RequestContext, CollectionName) {
-        let context = RequestContext::new(Principal::anonymous());
-        (MemoryStore::new().catalog, context, CollectionName::new("docs").unwrap())
+    const QUICK: Pace = Pace {
+        length: Duration::from_millis(500),
+        renew_every: Duration::from_millis(20),
+        look_every: Duration::from_millis(2),
+    };
+
+    struct Room {
+        catalog: Arc<dyn Catalog>,
+        context: RequestContext,
+        docs: CollectionName,
     }
 
-    async fn given_back(catalog: &Arc<dyn Catalog>, context: &RequestContext) {
-        while catalog.get(context, RecordKind::IndexRun, "docs").await.unwrap().is_some() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+    impl Room {
+        fn new() -> Self {
+            let context = RequestContext::new(Principal::anonymous());
+            Self { catalog: MemoryStore::new().catalog, context, docs: CollectionName::new("docs").unwrap() }
+        }
+
+        async fn take(&self, conflict: RunConflict) -> Result<RunTurn> {
+            RunTurn::take_at(QUICK, Arc::clone(&self.catalog), &self.context, &self.docs, conflict).await
+        }
+
+        async fn record(&self) -> Option<Versioned> {
+            self.catalog.get(&self.context, RecordKind::IndexRun, "docs").await.unwrap()
+        }
+
+        async fn write(&self, expected: Expected, turn: &Turn) {
+            let value = serde_json::to_vec(turn).unwrap();
+            self.catalog.swap(&self.context, RecordKind::IndexRun, "docs", expected, value).await.unwrap();
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn one_run_at_a_time_and_the_next_one_waits() {
-        let (catalog, context, docs) = place();
-        let first = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Wait).await.unwrap();
-        let second = tokio::spawn({
-            let (catalog, context, docs) = (Arc::clone(&catalog), context.clone(), docs.clone());
-            async move { RunTurn::take(catalog, &context, &docs, RunConflict::Wait).await }
+        let room = Room::new();
+        let first = room.take(RunConflict::Wait).await.unwrap();
+        let (second, ()) = tokio::join!(room.take(RunConflict::Wait), async {
+            tokio::time::sleep(2 * QUICK.length).await;
+            first.check().unwrap();
+            drop(first);
         });
-        tokio::time::sleep(3 * RENEW_EVERY).await;
-        assert!(!second.is_finished());
-        first.check().unwrap();
-        drop(first);
-        second.await.unwrap().unwrap().check().unwrap();
+        second.unwrap().check().unwrap();
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn one_that_does_not_wait_is_refused_while_the_other_goes_on() {
-        let (catalog, context, docs) = place();
-        let first = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Refuse).await.unwrap();
-        let refused = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Refuse).await;
+        let room = Room::new();
+        let first = room.take(RunConflict::Refuse).await.unwrap();
+        let refused = room.take(RunConflict::Refuse).await;
         assert!(matches!(refused.map(|_| ()), Err(Error::Aborted(_))));
         first.check().unwrap();
         drop(first);
-        given_back(&catalog, &context).await;
-        RunTurn::take(catalog, &context, &docs, RunConflict::Refuse).await.unwrap();
+        while room.record().await.is_some() {
+            tokio::time::sleep(QUICK.look_every).await;
+        }
+        room.take(RunConflict::Refuse).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_turn_of_a_run_that_was_killed_ends() {
-        let (catalog, context, docs) = place();
-        let killed = Turn { run: "killed".to_owned(), renewed: 3 };
-        let value = serde_json::to_vec(&killed).unwrap();
-        catalog.swap(&context, RecordKind::IndexRun, "docs", Expected::Absent, value).await.unwrap();
+        let room = Room::new();
+        room.write(Expected::Absent, &Turn { run: "killed".to_owned(), renewed: 3 }).await;
         let asked = Instant::now();
-        let turn = RunTurn::take(catalog, &context, &docs, RunConflict::Refuse).await.unwrap();
-        assert!(asked.elapsed() >= LENGTH);
+        let turn = room.take(RunConflict::Refuse).await.unwrap();
+        assert!(asked.elapsed() >= QUICK.length);
         turn.check().unwrap();
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn who_lost_the_turn_is_told() {
-        let (catalog, context, docs) = place();
-        let turn = RunTurn::take(Arc::clone(&catalog), &context, &docs, RunConflict::Wait).await.unwrap();
-        let record = catalog.get(&context, RecordKind::IndexRun, "docs").await.unwrap().unwrap();
-        let other = serde_json::to_vec(&Turn { run: "other".to_owned(), renewed: 0 }).unwrap();
-        let expected = Expected::Version(record.version);
-        catalog.swap(&context, RecordKind::IndexRun, "docs", expected, other).await.unwrap();
-        tokio::time::sleep(2 * RENEW_EVERY).await;
+        let room = Room::new();
+        let turn = room.take(RunConflict::Wait).await.unwrap();
+        loop {
+            let version = room.record().await.unwrap().version;
+            let value = serde_json::to_vec(&Turn { run: "other".to_owned(), renewed: 0 }).unwrap();
+            let expected = Expected::Version(version);
+            // Its renewal may come in between.
+            if room.catalog.swap(&room.context, RecordKind::IndexRun, "docs", expected, value).await.is_ok() {
+                break;
+            }
+        }
+        while turn.check().is_ok() {
+            tokio::time::sleep(QUICK.look_every).await;
+        }
         assert!(matches!(turn.check(), Err(Error::Aborted(_))));
+        drop(turn);
+        tokio::time::sleep(QUICK.renew_every).await;
+        assert!(room.record().await.is_some(), "the turn of the other one is not given back");
     }
 }

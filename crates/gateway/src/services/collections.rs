@@ -6,7 +6,8 @@ use toller_api::convert;
 use toller_api::v1;
 use toller_api::v1::collections_server::Collections as CollectionsRpc;
 use toller_core::error::both;
-use toller_core::{CollectionSpec, Result, Role};
+use toller_core::{CollectionSpec, DocumentStore, Result, Role};
+use toller_indexing::parents::remove_parents;
 use toller_serving::context::answer;
 use toller_store::{CollectionOptions, CollectionUpdate, Collections, NewCollection, VectorSource};
 use tonic::{Request, Response, Status};
@@ -15,6 +16,8 @@ use crate::limits::Limits;
 
 pub(crate) struct CollectionsService {
     pub(crate) collections: Arc<Collections>,
+    /// Where the parents of chunks are.
+    pub(crate) parents: Arc<dyn DocumentStore>,
     pub(crate) limits: Limits,
 }
 
@@ -115,6 +118,7 @@ impl CollectionsRpc for CollectionsService {
         answer(request, Role::Admin, async |context, message| {
             let name = convert::collection_name_from_message("name", &message.name)?;
             self.collections.delete(&context, &name).await?;
+            remove_parents(self.parents.as_ref(), &context, &name).await?;
             Ok(v1::CollectionsDeleteResponse {})
         })
         .await

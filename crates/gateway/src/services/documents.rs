@@ -2,6 +2,7 @@
 
 mod index;
 mod index_settings;
+mod splitter;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use toller_api::v1;
 use toller_api::v1::documents_server::Documents as DocumentsRpc;
 use toller_core::vector_store::Selector;
 use toller_core::{DocumentStore, Error, Record, RequestContext, Result, Role};
+use toller_indexing::ParentRoom;
 use toller_serving::context::{answer, request_context, require};
 use toller_serving::drain::draining;
 use toller_serving::status::status;
@@ -146,6 +148,13 @@ impl DocumentsRpc for DocumentsService {
             };
             let collection = self.open(&context, &message.collection).await?;
             let deleted = collection.delete(&context, &selector).await?;
+            if deleted > 0 {
+                let room = ParentRoom::new(collection, Arc::clone(&self.parents));
+                match &selector {
+                    Selector::Ids(ids) => room.sweep_children_later(&context, ids).await?,
+                    Selector::Filter(_) | Selector::All => room.sweep_later(&context, None).await?,
+                }
+            }
             Ok(v1::DocumentsDeleteResponse { deleted })
         })
         .await

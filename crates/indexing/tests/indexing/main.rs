@@ -1,0 +1,7 @@
+//! Index runs on a store in memory.
+
+mod oracle;
+mod parents;
+mod runs;
+mod unbroken;
+mod world;
