@@ -13,16 +13,17 @@ use toller_tests::request::*;
 use toller_tests::server::{Server, Settings};
 
 /// Runs `toller ARGUMENTS` against a server, in a folder.
-async fn command(server: &Server, folder: &Path, arguments: &[&str]) -> Exit {
+pub(crate) async fn command(server: &Server, folder: &Path, arguments: &[&str]) -> Exit {
     run(toller().args(arguments).env("TOLLER_SERVER", server.url()).current_dir(folder)).await
 }
 
-fn parsed(exit: &Exit) -> Value {
+/// What a command printed with `--json`.
+pub(crate) fn parsed(exit: &Exit) -> Value {
     serde_json::from_str(&exit.stdout).unwrap_or_else(|fault| panic!("{:?} is no JSON: {fault}", exit.stdout))
 }
 
 /// A folder `notes` with two good files and several bad ones.
-fn notes() -> TempDir {
+pub(crate) fn notes() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     fs::create_dir_all(notes.join("below")).unwrap();
@@ -37,78 +38,6 @@ fn notes() -> TempDir {
     fs::write(notes.join("picture.png"), b"\x89PNG").unwrap();
     fs::write(notes.join(".hidden.md"), "# not for you").unwrap();
     folder
-}
-
-#[tokio::test]
-async fn files_are_ingested_and_what_cannot_be_is_listed() {
-    let server = Settings::new().start().await;
-    let folder = notes();
-    let exit = command(&server, folder.path(), &["ingest", "notes", "--json"]).await.expect(0);
-    let counts = parsed(&exit);
-    assert_eq!((&counts["collection"], &counts["files"]), (&json!("docs"), &json!(2)), "{counts}");
-    let chunks = counts["chunks"].as_u64().unwrap();
-    assert!(chunks > 12, "{counts}");
-    let skipped: Vec<&str> =
-        counts["skipped"].as_array().unwrap().iter().map(|skip| skip["source"].as_str().unwrap()).collect();
-    for source in ["notes/.hidden.md", "notes/binary.txt", "notes/empty.txt", "notes/latin1.txt", "notes/picture.png"] {
-        assert!(skipped.contains(&source), "{source}: {skipped:?}");
-        assert!(exit.stderr.contains(source), "{source} is told: {}", exit.stderr);
-    }
-    assert_eq!(skipped.len(), 5);
-
-    let client = server.client().await;
-    let all = client.all("docs").await;
-    assert_eq!(all.len() as u64, chunks);
-    let plain = all.iter().find(|document| document.id_text() == "notes/below/plain.txt#0").unwrap();
-    assert_eq!(plain.page_content, "The toller is the smallest of the retrievers.");
-    assert_eq!(plain.metadata["source"], string("notes/below/plain.txt"));
-    // Each chunk is exactly its place in the file.
-    let text = fs::read_to_string(folder.path().join("notes/book.md")).unwrap();
-    for chunk in all.iter().filter(|document| document.metadata["source"] == string("notes/book.md")) {
-        let Some(v1::value::Kind::IntValue(start)) = chunk.metadata["start_index"].kind else { panic!("an integer") };
-        let length = chunk.page_content.chars().count();
-        let place: String = text.chars().skip(usize::try_from(start).unwrap()).take(length).collect();
-        assert_eq!(chunk.page_content, place);
-    }
-    let exit = command(&server, folder.path(), &["ingest", "notes"]).await.expect(0);
-    assert!(exit.stdout.contains("2 files") && exit.stdout.lines().count() == 1, "{}", exit.stdout);
-    assert_eq!(client.count("docs").await, chunks, "ingesting again changes nothing");
-}
-
-#[tokio::test]
-async fn an_edited_file_leaves_no_stale_chunks() {
-    let server = Settings::new().start().await;
-    let folder = notes();
-    let ingest = async || parsed(&command(&server, folder.path(), &["ingest", "notes", "--json"]).await.expect(0));
-    let before = ingest().await["chunks"].as_u64().unwrap();
-    fs::write(folder.path().join("notes/book.md"), "# Chapter 1\n\nOnly this is left.\n").unwrap();
-    let after = ingest().await;
-    assert_eq!(after["chunks"], 2);
-    assert_eq!(after["removed"].as_u64().unwrap(), before - 2);
-    let client = server.client().await;
-    assert_eq!(client.all("docs").await.ids(), ["notes/below/plain.txt#0", "notes/book.md#0"]);
-    let [chunk] = client.get("docs", &["notes/book.md#0"]).await.try_into().unwrap();
-    assert!(chunk.page_content.contains("Only this is left."));
-    // A file that has become empty has no chunks at all.
-    fs::write(folder.path().join("notes/book.md"), "").unwrap();
-    assert_eq!(ingest().await["removed"], 1);
-    assert_eq!(client.all("docs").await.ids(), ["notes/below/plain.txt#0"]);
-}
-
-#[tokio::test]
-async fn ingesting_what_cannot_be_is_a_failure() {
-    let server = Settings::new().start().await;
-    let folder = notes();
-    for (path, word) in [("nowhere", "nowhere"), ("notes/latin1.txt", "UTF-8"), ("notes/binary.txt", "binary")] {
-        let exit = command(&server, folder.path(), &["ingest", path]).await.expect(1);
-        assert!(exit.stderr.contains(word), "{path}: {}", exit.stderr);
-    }
-    // The good ones are done before that is said.
-    let exit = command(&server, folder.path(), &["ingest", "notes/latin1.txt", "notes/below"]).await.expect(1);
-    assert!(exit.stdout.contains("1 file"), "{}", exit.stdout);
-    assert_eq!(server.client().await.count("docs").await, 1);
-    command(&server, folder.path(), &["ingest"]).await.expect(2);
-    command(&server, folder.path(), &["ingest", "notes", "--chunk-size", "0"]).await.expect(2);
 }
 
 #[tokio::test]
@@ -322,6 +251,7 @@ async fn help_of_the_server_has_every_setting() {
     for command in [
         "serve",
         "ingest",
+        "watch",
         "query",
         "collections",
         "documents",

@@ -153,10 +153,12 @@ impl SplitterFlags {
                 chunk_overlap: self.overlap_of_characters()?,
             }),
             Kind::Semantic => splitter::Kind::Semantic(v1::SemanticSplitter::default()),
-            Kind::Code => splitter::Kind::Code(v1::CodeSplitter {
-                chunk_size,
-                language: self.language.clone().unwrap_or_default(),
-            }),
+            Kind::Code => {
+                let Some(language) = self.language.clone() else {
+                    return Err(usage("--splitter code needs --language; automatic takes that of each file".to_owned()));
+                };
+                splitter::Kind::Code(v1::CodeSplitter { chunk_size, language })
+            }
             Kind::Whole => splitter::Kind::Whole(v1::WholeDocument {}),
         };
         let overlong = if self.split_overlong { v1::OverlongChunks::Split } else { v1::OverlongChunks::Warn };
@@ -301,7 +303,7 @@ mod tests {
             ("--splitter whole --chunk-size 5", "--chunk-size"),
             ("--splitter semantic --chunk-size 5", "--chunk-size"),
             ("--splitter json --chunk-overlap 5", "--chunk-overlap"),
-            ("--splitter code --chunk-overlap 5", "--chunk-overlap"),
+            ("--splitter code --language go --chunk-overlap 5", "--chunk-overlap"),
             ("--separators x", "--separators"),
             ("--splitter token --separator-regex", "--separator-regex"),
             ("--splitter headings --language rust", "--language"),
@@ -319,6 +321,7 @@ mod tests {
             ("--splitter token --chunk-size 9 --chunk-overlap 9", "must be less than the chunk size of 9"),
             ("--splitter character --separators a --separators b", "has one, got 2"),
             ("--splitter recursive --separator-regex", "needs --separators"),
+            ("--splitter code", "needs --language"),
             ("--splitter recursive --separators a --language go", "give one of them"),
             ("--chunk-size 10 --parent-chunk-size 9", "--parent-chunk-size: must be at least the chunk size of 10"),
         ] {

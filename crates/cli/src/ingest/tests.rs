@@ -1,4 +1,4 @@
-//! The command against a server in process that keeps documents and can be told to fail.
+//! The command against a server in process that keeps what it is sent and can be told to fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser as _;
-use toller_api::convert::{filter_from_message, metadata_from_message};
+use futures::stream::BoxStream;
 use toller_api::v1::collections_server::{Collections, CollectionsServer};
-use toller_api::v1::documents_delete_request::Selector;
+use toller_api::v1::documents_index_request::Step;
 use toller_api::v1::documents_server::{Documents, DocumentsServer};
+use toller_api::v1::source_document::Content;
 use tonic::transport::server::TcpIncoming;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::*;
@@ -24,12 +25,15 @@ struct Fake(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     collection: Option<v1::Collection>,
-    documents: BTreeMap<String, v1::Document>,
-    /// Answers to the next calls of Add, the next one last.
+    /// The committed sources with their bytes.
+    sources: BTreeMap<String, Vec<u8>>,
+    /// Answers to the next calls of Index, the next one last.
     faults: Vec<Status>,
-    /// Request id and number of documents of each Add that was answered well.
-    added: Vec<(String, usize)>,
-    deletes: usize,
+    /// How many documents the next run takes before it breaks off.
+    breaks_after: Option<usize>,
+    /// How each run began.
+    begins: Vec<v1::IndexBegin>,
+    kept: Vec<String>,
 }
 
 impl Fake {
@@ -37,8 +41,10 @@ impl Fake {
         look(&mut self.0.lock().unwrap())
     }
 
-    fn ids(&self) -> Vec<String> {
-        self.with(|state| state.documents.keys().cloned().collect())
+    /// Names of the sources, without the folder.
+    fn sources(&self, folder: &Path) -> Vec<String> {
+        let prefix = format!("{}/", folder.to_str().unwrap());
+        self.with(|state| state.sources.keys().map(|source| source.replace(&prefix, "")).collect())
     }
 
     /// Serves on a free port until the runtime ends; gives the address.
@@ -51,50 +57,106 @@ impl Fake {
         tokio::spawn(server.serve_with_incoming(incoming));
         address.to_string()
     }
+
+    /// One run, to its commit.
+    async fn take(&self, mut requests: Streaming<v1::DocumentsIndexRequest>) -> Result<v1::IndexProgress, Status> {
+        let mut came: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        let mut progress = v1::IndexProgress::default();
+        let mut begin = None;
+        let mut removed = Vec::new();
+        let mut documents = 0;
+        while let Some(request) = requests.message().await? {
+            match request.step.unwrap() {
+                Step::Begin(message) => {
+                    self.with(|state| state.begins.push(message.clone()));
+                    begin = Some(message);
+                }
+                Step::Documents(message) => {
+                    self.with(|state| state.kept.extend(message.kept_sources));
+                    removed.extend(message.removed_sources);
+                    for document in message.documents {
+                        documents += 1;
+                        if self.with(|state| state.breaks_after.take_if(|most| *most < documents)).is_some() {
+                            return Err(Status::unavailable("going down"));
+                        }
+                        let Some(Content::Data(data)) = document.content else { panic!("no bytes") };
+                        came.entry(document.source).or_default().extend(data);
+                    }
+                }
+                Step::Commit(_) => {
+                    let begin = begin.expect("a run begins");
+                    self.with(|state| {
+                        for (source, data) in &came {
+                            if state.sources.get(source) == Some(data) {
+                                progress.skipped += 1;
+                            } else {
+                                progress.added += 1;
+                            }
+                        }
+                        let is_full = begin.cleanup() == v1::IndexCleanup::Full;
+                        let before = state.sources.len();
+                        state.sources.retain(|source, _| {
+                            !removed.contains(source) && (!is_full || came.contains_key(source) || state.kept.contains(source))
+                        });
+                        progress.deleted = (before - state.sources.len()) as u64;
+                        state.sources.extend(came);
+                    });
+                    return Ok(progress);
+                }
+            }
+        }
+        Err(Status::aborted("no commit"))
+    }
 }
 
 #[tonic::async_trait]
 impl Documents for Fake {
-    async fn add(
+    type IndexStream = BoxStream<'static, Result<v1::DocumentsIndexResponse, Status>>;
+
+    async fn index(
         &self,
-        request: Request<v1::DocumentsAddRequest>,
-    ) -> Result<Response<v1::DocumentsAddResponse>, Status> {
-        let request = request.into_inner();
-        self.with(|state| {
-            if let Some(fault) = state.faults.pop() {
-                return Err(fault);
-            }
-            state.added.push((request.request_id.unwrap(), request.documents.len()));
-            let usage = vec![v1::TextUsage { token_count: Some(10), truncated: false }; request.documents.len()];
-            let documents = request.documents.into_iter().map(|document| (document.id().to_owned(), document));
-            state.documents.extend(documents);
-            Ok(Response::new(v1::DocumentsAddResponse { ids: Vec::new(), usage }))
-        })
+        request: Request<Streaming<v1::DocumentsIndexRequest>>,
+    ) -> Result<Response<Self::IndexStream>, Status> {
+        if let Some(fault) = self.with(|state| state.faults.pop()) {
+            return Err(fault);
+        }
+        let progress = self.take(request.into_inner()).await?;
+        let answer =
+            v1::DocumentsIndexResponse { progress: Some(progress), committed: true, ..Default::default() };
+        Ok(Response::new(Box::pin(futures::stream::iter([Ok(answer)]))))
+    }
+
+    async fn add(&self, _: Request<v1::DocumentsAddRequest>) -> Result<Response<v1::DocumentsAddResponse>, Status> {
+        Err(Status::unimplemented("add"))
     }
 
     async fn delete(
         &self,
-        request: Request<v1::DocumentsDeleteRequest>,
+        _: Request<v1::DocumentsDeleteRequest>,
     ) -> Result<Response<v1::DocumentsDeleteResponse>, Status> {
-        let Some(Selector::Filter(filter)) = request.into_inner().selector else { panic!("not by filter") };
-        let filter = filter_from_message(filter).unwrap();
-        self.with(|state| {
-            state.deletes += 1;
-            let before = state.documents.len();
-            state
-                .documents
-                .retain(|_, document| !filter.matches(&metadata_from_message(document.metadata.clone()).unwrap()));
-            let deleted = (before - state.documents.len()) as u64;
-            Ok(Response::new(v1::DocumentsDeleteResponse { deleted }))
-        })
+        Err(Status::unimplemented("delete"))
     }
 
     async fn get(&self, _: Request<v1::DocumentsGetRequest>) -> Result<Response<v1::DocumentsGetResponse>, Status> {
         Err(Status::unimplemented("get"))
     }
 
-    async fn list(&self, _: Request<v1::DocumentsListRequest>) -> Result<Response<v1::DocumentsListResponse>, Status> {
-        Err(Status::unimplemented("list"))
+    /// A page for each source, as the ids of two chunks.
+    async fn list(
+        &self,
+        request: Request<v1::DocumentsListRequest>,
+    ) -> Result<Response<v1::DocumentsListResponse>, Status> {
+        let request = request.into_inner();
+        assert!(request.ids_only());
+        let number: usize = request.page_token.parse().unwrap_or(0);
+        let (source, count) =
+            self.with(|state| (state.sources.keys().nth(number).cloned(), state.sources.len()));
+        let hash = "0123456789abcdef0123456789abcdef";
+        let ids = source.into_iter().flat_map(|source| [0, 1].map(|chunk| format!("{source}#{hash}.{chunk}of2")));
+        let documents =
+            ids.chain(["added by hand".to_owned()]).map(|id| v1::Document { id: Some(id), ..Default::default() });
+        let next_page_token = if number + 1 < count { (number + 1).to_string() } else { String::new() };
+        Ok(Response::new(v1::DocumentsListResponse { documents: documents.collect(), next_page_token }))
     }
 
     async fn count(
@@ -170,54 +232,92 @@ fn parse(arguments: &[&str]) -> Result<Args, clap::Error> {
     Line::try_parse_from(["ingest"].iter().chain(arguments)).map(|line| line.args)
 }
 
-/// Runs the command on a folder, in chunks of at most 10 characters and batches of 2.
-async fn ingest(server: &str, folder: &Path) -> (Summary, Result<(), Error>) {
-    let folder = folder.to_str().unwrap();
-    let args = parse(&[folder, "--chunk-size", "10", "--chunk-overlap", "0", "--batch-size", "2", "--server", server])
-        .unwrap();
-    let mut summary = Summary::new(&args.collection);
-    let work = Work::find(&args.paths);
-    let outcome = index(&args, args.plan().unwrap(), work, &Progress::new(), &mut summary).await;
-    (summary, outcome)
-}
-
-fn json(summary: &Summary) -> serde_json::Value {
-    serde_json::to_value(summary.to_json(Duration::ZERO)).unwrap()
+/// Runs the command on a folder.
+async fn ingest(server: &str, folder: &Path, arguments: &[&str]) -> Result<serde_json::Value, Error> {
+    let line = [&[folder.to_str().unwrap(), "--max-file-bytes", "3000000", "--server", server], arguments].concat();
+    let args = parse(&line).unwrap();
+    let order = args.order()?;
+    let mut report = Report::default();
+    index(&args, &order, &Progress::new(), &mut report).await?;
+    Ok(serde_json::to_value(Summary::new(&order, report).to_json(Duration::ZERO)).unwrap())
 }
 
 #[tokio::test]
-async fn files_go_in_and_come_again_without_left_overs() {
+async fn files_go_in_and_come_again() {
     let fake = Fake::default();
     let server = fake.serve();
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("a.txt", "one\n\ntwo and three\n\nfour and five");
-    write("b.md", "# T\n\nx");
+    write("a.txt", "one");
+    write("b.md", &"long ".repeat(500_000));
     write("c.png", "");
-    write("d.txt", "soon empty");
 
-    let (summary, outcome) = ingest(&server, folder.path()).await;
-    outcome.unwrap();
-    let told = json(&summary);
-    assert_eq!((&told["files"], &told["chunks"], &told["tokens"]), (&3.into(), &7.into(), &70.into()));
+    let told = ingest(&server, folder.path(), &[]).await.unwrap();
+    assert_eq!((&told["files"], &told["added"], &told["unchanged"]), (&2.into(), &2.into(), &0.into()), "{told}");
     assert_eq!(told["skipped"].as_array().unwrap().len(), 1);
-    assert!(!summary.is_failure());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fake.with(|state| {
         assert_eq!(state.collection.as_ref().unwrap().metric, i32::from(v1::Metric::Cosine));
-        assert_eq!(state.added.iter().map(|(_, documents)| *documents).collect::<Vec<_>>(), [2, 2, 2, 1]);
-        let ids: std::collections::HashSet<_> = state.added.iter().map(|(id, _)| id).collect();
-        assert_eq!(ids.len(), 4, "each batch has a request id of its own");
-        assert_eq!(state.deletes, 0, "a new collection has no left-overs");
+        assert_eq!(state.begins[0].cleanup(), v1::IndexCleanup::Incremental);
+        assert_eq!(state.sources[&path("b.md")], fs::read(path("b.md")).unwrap(), "parts make the whole");
     });
 
-    write("a.txt", "one\n\nno more");
-    write("d.txt", "\n");
-    let (summary, outcome) = ingest(&server, folder.path()).await;
-    outcome.unwrap();
-    let root = folder.path().to_str().unwrap();
-    assert_eq!(fake.ids(), ["a.txt#0", "a.txt#1", "b.md#0"].map(|id| format!("{root}/{id}")));
-    assert_eq!(json(&summary)["removed"], 4);
-    assert_eq!(fake.with(|state| state.documents[&format!("{root}/a.txt#1")].page_content.clone()), "no more");
+    write("a.txt", "two");
+    write("d.txt", &"x".repeat(3_000_001));
+    let told = ingest(&server, folder.path(), &[]).await.unwrap();
+    assert_eq!((&told["added"], &told["unchanged"]), (&1.into(), &1.into()), "{told}");
+    assert_eq!(fake.sources(folder.path()), ["a.txt", "b.md"]);
+    assert_eq!(fake.with(|state| state.kept.clone()), [path("d.txt")], "a file that is too large keeps what is indexed of it");
+    assert!(told["skipped"].to_string().contains("larger than 3000000 bytes"), "{told}");
+}
+
+#[tokio::test]
+async fn a_full_run_removes_what_did_not_come() {
+    let fake = Fake::default();
+    let server = fake.serve();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.txt", "b.txt"] {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    ingest(&server, folder.path(), &[]).await.unwrap();
+    fs::remove_file(folder.path().join("a.txt")).unwrap();
+    ingest(&server, folder.path(), &[]).await.unwrap();
+    assert_eq!(fake.sources(folder.path()), ["a.txt", "b.txt"]);
+    let told = ingest(&server, folder.path(), &["--cleanup", "full"]).await.unwrap();
+    assert_eq!((told["deleted"].clone(), fake.sources(folder.path())), (1.into(), vec!["b.txt".to_owned()]));
+
+    // What may be a mistake removes nothing.
+    let gone = folder.path().join("gone");
+    let fault = ingest(&server, &gone, &["--cleanup", "full"]).await.unwrap_err().to_string();
+    assert!(fault.contains("gone") && fault.contains("nothing was done"), "{fault}");
+    fs::remove_file(folder.path().join("b.txt")).unwrap();
+    let fault = ingest(&server, folder.path(), &["--cleanup", "full"]).await.unwrap_err().to_string();
+    assert!(fault.contains("--allow-empty-full"), "{fault}");
+    assert_eq!(fake.sources(folder.path()), ["b.txt"]);
+    ingest(&server, folder.path(), &["--cleanup", "full", "--allow-empty-full"]).await.unwrap();
+    assert!(fake.sources(folder.path()).is_empty());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_full_run_keeps_what_is_below_a_folder_that_cannot_be_walked() {
+    let fake = Fake::default();
+    let server = fake.serve();
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("below")).unwrap();
+    for name in ["a.txt", "below/b.txt"] {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    ingest(&server, folder.path(), &[]).await.unwrap();
+    // A folder that is not there for the moment, as one whose disk is not mounted.
+    fs::remove_dir_all(folder.path().join("below")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.path().join("below")).unwrap();
+    let order = parse(&[folder.path().to_str().unwrap(), "--cleanup", "full"]).unwrap().order().unwrap();
+    if order.kept.is_empty() {
+        panic!("a link to nowhere cannot be used: {:?}", order.work.skipped);
+    }
+    ingest(&server, folder.path(), &["--cleanup", "full"]).await.unwrap();
+    assert_eq!(fake.sources(folder.path()), ["a.txt", "below/b.txt"]);
 }
 
 #[tokio::test]
@@ -225,21 +325,40 @@ async fn a_busy_server_is_waited_for_and_a_refusal_ends_the_run() {
     let fake = Fake::default();
     let server = fake.serve();
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("a.txt"), "one\n\ntwo and three\n\nfour and five").unwrap();
+    fs::write(folder.path().join("a.txt"), "one").unwrap();
+    fs::write(folder.path().join("b.txt"), "two").unwrap();
 
     let busy = || {
         let details = ErrorDetails::with_retry_info(Some(Duration::from_millis(1)));
         Status::with_error_details(Code::ResourceExhausted, "the queue is full", details)
     };
-    fake.with(|state| state.faults = vec![busy(), busy(), busy()]);
-    let (summary, outcome) = ingest(&server, folder.path()).await;
-    outcome.unwrap();
-    assert_eq!(json(&summary)["chunks"], 5);
-    assert_eq!(fake.ids().len(), 5);
+    fake.with(|state| {
+        state.faults = vec![busy(), busy()];
+        state.breaks_after = Some(1);
+    });
+    let told = ingest(&server, folder.path(), &[]).await.unwrap();
+    assert_eq!(told["added"], 2, "the run that broke off was begun again from the start: {told}");
+    assert_eq!(fake.with(|state| state.begins.len()), 2);
 
     fake.with(|state| state.faults = vec![Status::failed_precondition("another model")]);
-    let (_, outcome) = ingest(&server, folder.path()).await;
-    assert!(outcome.unwrap_err().to_string().contains("another model"));
+    let fault = ingest(&server, folder.path(), &[]).await.unwrap_err();
+    assert!(fault.to_string().contains("another model"));
+}
+
+#[tokio::test]
+async fn a_dry_run_makes_nothing() {
+    let fake = Fake::default();
+    let server = fake.serve();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.txt"), "one").unwrap();
+    let fault = ingest(&server, folder.path(), &["--dry-run"]).await.unwrap_err().to_string();
+    assert!(fault.contains("no collection \"docs\""), "{fault}");
+    assert!(fake.with(|state| state.collection.is_none()));
+    ingest(&server, folder.path(), &[]).await.unwrap();
+    let told = ingest(&server, folder.path(), &["--dry-run", "--force", "--refuse"]).await.unwrap();
+    assert!(told["changes"].is_array(), "{told}");
+    let begin = fake.with(|state| state.begins.pop().unwrap());
+    assert!(begin.dry_run && begin.force && begin.conflict() == v1::IndexConflict::Refuse);
 }
 
 #[test]
@@ -250,18 +369,21 @@ fn nothing_to_read_needs_no_server() {
 }
 
 #[test]
-fn sizes_are_checked_and_overlap_follows_the_size() {
-    assert!(parse(&[]).is_err() && parse(&["x", "--batch-size", "0"]).is_err());
-    let fault = |arguments: &[&str]| match parse(arguments).unwrap().plan() {
-        Err(Error::Usage(fault)) => fault,
-        _ => panic!("{arguments:?} must be refused"),
-    };
-    assert_eq!(fault(&["x", "--chunk-size", "0"]), "--chunk-size: must be at least 1, got 0");
-    assert_eq!(
-        fault(&["x", "--chunk-size", "10", "--chunk-overlap", "11"]),
-        "--chunk-overlap: must be at most the chunk size of 10, got 11"
-    );
-    for size in ["1", "100", "1000", "18446744073709551615"] {
-        assert!(parse(&["x", "--chunk-size", size]).unwrap().plan().is_ok(), "{size}");
+fn wrong_usage_is_named() {
+    assert!(parse(&[]).is_err() && parse(&["x", "--cleanup", "all"]).is_err());
+    for (arguments, word) in [
+        (&["x", "--source", "a.md"][..], "--source"),
+        (&["-", "-"], "once"),
+        (&["x", "--chunk-size", "10", "--chunk-overlap", "11"], "--chunk-overlap"),
+        (&["x", "--include", "["], "--include"),
+    ] {
+        let Err(Error::Usage(fault)) = parse(arguments).unwrap().order() else { panic!("{arguments:?} must be refused") };
+        assert!(fault.contains(word), "{arguments:?}: {fault}");
     }
+}
+
+#[test]
+fn below_is_by_the_parts_of_paths() {
+    let sources = ["a/b.md", "ab/c.md", "a", "d/a/e.md"].map(str::to_owned).into();
+    assert_eq!(below(&["a".to_owned()], &sources), ["a", "a/b.md"]);
 }
