@@ -1,80 +1,198 @@
-//! JSON, cut between its values.
+//! JSON: a file as one text, or the records in it as documents; and files with a record on each line.
 
-use toller_core::Value;
+mod scan;
 
-use crate::cascade::{Level, Merged, Rules, cascade};
-use crate::error::Error;
-use crate::json_outline::JsonOutline;
-use crate::length::Length;
-use crate::recursive::{DEFAULT_CHUNK_SIZE, check_size};
-use crate::separator::KeepSeparator;
-use crate::splitter::{Chunk, Splitter};
-use crate::strip::Strip;
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
+use serde_json::Value as Json;
+use toller_core::value::{check_metadata, oversized_integer};
+use toller_core::{Metadata, Value};
+
+use crate::document::{integer, key};
+use crate::load::LoadedDocument;
+use crate::options::JsonMapping;
+use crate::skip::{FailedPart, Part, SkipReason};
 use crate::structure::Structure;
+use crate::whitespace;
 
-/// The metadata of a chunk of JSON: the pointer (RFC 6901) of the first value that lies wholly within it, such as `/books/0/title`.
-pub const JSON_PATH: &str = "json_path";
+/// Levels of nesting whose joints are kept; chunks that are small enough to need deeper ones are cut at line ends.
+const STRUCTURE_LEVELS: usize = 6;
 
-/// Cuts JSON between its values: the members of the outermost array or object first, those of the ones within only where a member is
-/// longer than a chunk.
-///
-/// Chunks are parts of the source, so most of them are not JSON by themselves; [`JSON_PATH`] in their metadata says where they belong.
-/// Every comma, key and bracket is in one of them. A chunk is longer than the chunk size only when one string or number is, with its key
-/// and the brackets beside it: a scalar is never cut. Structure changes nothing.
-///
-/// LangChain's `RecursiveJsonSplitter` makes new JSON of the parts, cuts no arrays unless told to, and nothing below 50 characters.
-///
-/// Cost: O(text × depth of nesting), which is at most 128.
-#[derive(Debug, Clone)]
-pub struct JsonSplitter {
-    rules: Rules,
+/// A file as it is written. Its entries are its joints, those of the outermost list or map first. O(n), however deep it is.
+pub(crate) fn document(text: String) -> Result<LoadedDocument, SkipReason> {
+    check(&text)?;
+    let structure = Structure::new(scan::entries_by_depth(&text, STRUCTURE_LEVELS));
+    Ok(LoadedDocument { text, structure, ..LoadedDocument::default() })
 }
 
-impl JsonSplitter {
-    /// Chunks of at most `chunk_size` code points, at least 1.
-    ///
-    /// # Errors
-    /// When it is 0.
-    pub fn new(chunk_size: usize) -> Result<Self, Error> {
-        check_size(chunk_size, 0)?;
-        let Self { rules } = Self::default();
-        Ok(Self { rules: Rules { chunk_size, ..rules } })
+/// The records that a mapping names. Only one of them is in memory beside the file. O(n).
+pub(crate) fn records(text: String, mapping: &JsonMapping) -> Result<Records, SkipReason> {
+    check(&text)?;
+    let pointer = mapping.records.clone().unwrap_or_default();
+    let nothing = |wanted| SkipReason::NothingAt { pointer: pointer.clone(), wanted };
+    let place = scan::at_pointer(&text, &pointer).ok_or_else(|| nothing("value"))?;
+    let entries = match &mapping.records {
+        None => None,
+        Some(_) => Some(scan::Entries::of(&text, place).ok_or_else(|| nothing("list or map"))?),
+    };
+    let mapping = Mapping::new(mapping);
+    Ok(Records { text, pointer, place, entries, mapping, given: 0 })
+}
+
+/// The lines of a file, each of them a record. Empty lines are passed over. O(n).
+pub(crate) fn lines(text: String, mapping: &JsonMapping) -> Lines {
+    Lines { text, at: 0, line: 0, mapping: Mapping::new(mapping) }
+}
+
+/// Is it JSON, of any depth?
+fn check(text: &str) -> Result<(), SkipReason> {
+    serde_json::from_str::<IgnoredAny>(text).map(|_| ()).map_err(|fault| invalid(&fault, 0))
+}
+
+/// `lines_before` are those of the file before the text that was read.
+fn invalid(fault: &serde_json::Error, lines_before: usize) -> SkipReason {
+    let line = fault.line().max(1) + lines_before;
+    // The place is said by us, counted from the start of the file.
+    let message = fault.to_string();
+    let what = message.split(" at line ").next().unwrap_or_default();
+    SkipReason::InvalidJson { line, fault: format!("{what}, in column {}", fault.column()) }
+}
+
+/// What of a record is its text and its metadata.
+struct Mapping {
+    content: Option<String>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl Mapping {
+    fn new(mapping: &JsonMapping) -> Self {
+        Self { content: mapping.content.clone(), metadata: mapping.metadata.clone() }
     }
 
-    /// The chunks, and the steps it took.
-    fn run<'t>(&self, text: &'t str) -> Result<(Vec<Chunk<'t>>, u64), Error> {
-        let outline = JsonOutline::new(text)?;
-        let joints = outline.joints();
-        let levels: Vec<Level<'_>> = joints.iter().map(|places| Level::Places(places)).collect();
-        let (mut chunks, steps) = cascade(text, &levels, &self.rules)?;
-        for chunk in &mut chunks {
-            if let Some(pointer) = outline.pointer_within(&chunk.bytes) {
-                chunk.metadata.insert(JSON_PATH.to_owned(), Value::from(pointer.as_str()));
+    /// A record, as it is written, as a document.
+    fn document(&self, record: &str, lines_before: usize) -> Result<LoadedDocument, SkipReason> {
+        let json: Json = serde_json::from_str(record).map_err(|fault| invalid(&fault, lines_before))?;
+        let text = match &self.content {
+            None => match json.as_str() {
+                Some(text) => text.to_owned(),
+                None => record.to_owned(),
+            },
+            Some(pointer) => match json.pointer(pointer) {
+                Some(Json::String(text)) => text.clone(),
+                None | Some(Json::Null) => {
+                    return Err(SkipReason::NothingAt { pointer: pointer.clone(), wanted: "text" });
+                }
+                Some(Json::Bool(value)) => value.to_string(),
+                Some(Json::Number(value)) => value.to_string(),
+                Some(value) => serde_json::to_string_pretty(value).map_err(|fault| invalid(&fault, lines_before))?,
+            },
+        };
+        if text.chars().all(whitespace::is_space) {
+            return Err(SkipReason::Empty);
+        }
+        let metadata = self.metadata(&json, record, lines_before)?;
+        Ok(LoadedDocument { text, metadata, ..LoadedDocument::default() })
+    }
+
+    fn metadata(&self, json: &Json, record: &str, lines_before: usize) -> Result<Metadata, SkipReason> {
+        if self.metadata.is_empty() {
+            return Ok(Metadata::new());
+        }
+        let refused = |fault: String| SkipReason::InvalidJson { line: lines_before + 1, fault };
+        if let Some(number) = oversized_integer(record) {
+            return Err(refused(format!("the integer {number} has more than 64 bits, write it as a string")));
+        }
+        let mut metadata = Metadata::new();
+        for (name, pointer) in &self.metadata {
+            if let Some(value) = json.pointer(pointer) {
+                metadata.insert(name.clone(), value_of(value));
             }
         }
-        Ok((chunks, steps))
+        check_metadata(&metadata).map_err(|(path, fault)| refused(format!("metadata {path} {fault}")))?;
+        Ok(metadata)
     }
 }
 
-impl Default for JsonSplitter {
-    fn default() -> Self {
-        let rules = Rules {
-            chunk_size: DEFAULT_CHUNK_SIZE,
-            chunk_overlap: 0,
-            length: Length::CodePoints,
-            keep_separator: KeepSeparator::Start,
-            strip: Strip::Whitespace,
-            merged: Merged::Fitting,
+/// Numbers have 64 bits here, and the nesting is that which serde_json reads.
+fn value_of(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => match number.as_i64() {
+            Some(int) => Value::Int(int),
+            None => Value::Double(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::from(text.as_str()),
+        Json::Array(items) => Value::List(items.iter().map(value_of).collect()),
+        Json::Object(entries) => {
+            Value::Map(entries.iter().map(|(name, value)| (name.clone(), value_of(value))).collect())
+        }
+    }
+}
+
+/// Iterator of [`records`].
+pub(crate) struct Records {
+    text: String,
+    /// Where the records are, or the record is.
+    pointer: String,
+    place: usize,
+    /// None when the file is one record.
+    entries: Option<scan::Entries>,
+    mapping: Mapping,
+    given: usize,
+}
+
+impl Iterator for Records {
+    type Item = Result<LoadedDocument, FailedPart>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (pointer, value) = match &mut self.entries {
+            None if self.given > 0 => return None,
+            None => (self.pointer.clone(), scan::value(&self.text, self.place)?),
+            Some(entries) => {
+                let entry = entries.next(&self.text)?;
+                (format!("{}/{}", self.pointer, entry.token), entry.value)
+            }
         };
-        Self { rules }
+        self.given += 1;
+        let record = self.text.get(value).unwrap_or_default();
+        // The lines before are not counted: a record that was read as JSON once fails for other reasons.
+        let document = self.mapping.document(record, 0).map(|mut document| {
+            document.metadata.insert(key::JSON_POINTER.to_owned(), Value::from(pointer));
+            document
+        });
+        Some(document.map_err(|reason| FailedPart { part: Part::Record(self.given), reason }))
     }
 }
 
-impl Splitter for JsonSplitter {
-    /// # Errors
-    /// [`Error::InvalidJson`] when the text is not JSON, or nested deeper than 128.
-    fn split_structured<'t>(&self, text: &'t str, _structure: &Structure) -> Result<Vec<Chunk<'t>>, Error> {
-        Ok(self.run(text)?.0)
+/// Iterator of [`lines`].
+pub(crate) struct Lines {
+    text: String,
+    at: usize,
+    line: usize,
+    mapping: Mapping,
+}
+
+impl Iterator for Lines {
+    type Item = Result<LoadedDocument, FailedPart>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
+            let line = rest.split_inclusive('\n').next()?;
+            self.at += line.len();
+            self.line += 1;
+            let record = line.trim_matches([' ', '\t', '\r', '\n']);
+            if record.is_empty() {
+                continue;
+            }
+            let document = self.mapping.document(record, self.line - 1).map(|mut document| {
+                document.metadata.insert(key::LINE.to_owned(), integer(self.line));
+                document
+            });
+            return Some(document.map_err(|reason| FailedPart { part: Part::Line(self.line), reason }));
+        }
     }
 }
 
@@ -82,74 +200,115 @@ impl Splitter for JsonSplitter {
 mod tests {
     use super::*;
 
-    fn split(size: usize, text: &str) -> Vec<(String, String)> {
-        let chunks = JsonSplitter::new(size).unwrap().split(text).unwrap();
-        chunks
-            .into_iter()
-            .map(|chunk| {
-                assert_eq!(text[chunk.bytes.clone()], *chunk.text);
-                match chunk.metadata.get(JSON_PATH) {
-                    Some(Value::String(pointer)) => (chunk.text.to_owned(), pointer.clone()),
-                    other => panic!("{other:?}"),
-                }
+    fn mapping(json: &str) -> JsonMapping {
+        serde_json::from_str(json).unwrap()
+    }
+
+    /// Texts and metadata as JSON, and faults in brackets.
+    fn seen(parts: impl Iterator<Item = Result<LoadedDocument, FailedPart>>) -> Vec<String> {
+        parts
+            .map(|part| match part {
+                Ok(document) => format!("{} {}", document.text, serde_json::to_string(&document.metadata).unwrap()),
+                Err(fault) => format!("[{fault}]"),
             })
             .collect()
     }
 
-    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-        expected.iter().map(|(text, pointer)| ((*text).to_owned(), (*pointer).to_owned())).collect()
+    #[test]
+    fn a_file_is_its_text_with_its_entries_as_joints() {
+        let text = r#"{ "a": [1, "[x]"], "b": {} }"#;
+        let loaded = document(text.to_owned()).unwrap();
+        assert_eq!(loaded.text, text);
+        let at = |needle: &str| text.find(needle).unwrap();
+        assert_eq!(loaded.structure.levels()[0], [at("\"a\""), at("\"b\"")]);
+        assert_eq!(loaded.structure.levels()[1], [at("1,"), at("\"[x]")]);
     }
 
     #[test]
-    fn what_fits_is_whole() {
-        assert_eq!(split(100, " {\"a\": [1, 2]}\n"), pairs(&[("{\"a\": [1, 2]}", "")]));
-        assert_eq!(split(1, "7"), pairs(&[("7", "")]));
+    fn what_is_no_json_is_refused_with_its_place() {
+        let refused = document("{\n  \"a\": 1,\n}".to_owned()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "not valid JSON at line 3 (key must be a string, in column 1), mend it or load it as plain text"
+        );
+        assert!(matches!(document("1 2".to_owned()), Err(SkipReason::InvalidJson { line: 1, .. })));
     }
 
     #[test]
-    fn members_are_kept_together_where_they_fit() {
-        let text = r#"{"name": "Toller", "coat": ["red", "white"], "books": [{"title": "One"}, {"title": "Two"}]}"#;
-        let expected = [
-            (r#"{"name": "Toller","#, "/name"),
-            (r#""coat": ["red", "white"],"#, "/coat"),
-            (r#""books": [{"title": "One"},"#, "/books/0"),
-            (r#"{"title": "Two"}]}"#, "/books/1"),
-        ];
-        assert_eq!(split(28, text), pairs(&expected));
+    fn depth_costs_nothing_where_a_file_is_its_text() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let loaded = document(deep.clone()).unwrap();
+        assert_eq!(loaded.structure.levels().len(), STRUCTURE_LEVELS);
+        let whole = mapping(r#"{"content": ""}"#);
+        let found = seen(records(deep, &whole).unwrap());
+        assert!(found[0].contains("recursion limit exceeded"), "{found:?}");
     }
 
     #[test]
-    fn a_scalar_is_never_cut() {
-        let text = r#"["aaaaaaaaaaaa", 1, 2]"#;
-        assert_eq!(split(6, text), pairs(&[(r#"["aaaaaaaaaaaa","#, "/0"), ("1, 2]", "/1")]));
+    fn records_are_documents_with_their_pointers() {
+        let text = r#"{"meta": 1, "items": [
+            {"body": "One", "year": 1967, "tags": ["a", {"b": 1.5}]},
+            {"body": "", "year": 1},
+            {"body": {"x": [1]}},
+            {"year": 2},
+            {"body": 7, "year": null}
+        ]}"#;
+        let by_items =
+            mapping(r#"{"records": "/items", "content": "/body", "metadata": {"y": "/year", "t": "/tags"}}"#);
+        assert_eq!(
+            seen(records(text.to_owned(), &by_items).unwrap()),
+            [
+                r#"One {"json_pointer":"/items/0","t":["a",{"b":1.5}],"y":1967}"#,
+                "[record 2: empty]",
+                "{\n  \"x\": [\n    1\n  ]\n} {\"json_pointer\":\"/items/2\"}",
+                "[record 4: it has no text at the JSON pointer \"/body\", change the mapping]",
+                r#"7 {"json_pointer":"/items/4","y":null}"#,
+            ]
+        );
+        let by_name = mapping(r#"{"records": ""}"#);
+        assert_eq!(
+            seen(records(r#"{"a/b": "text", "c~": [1, 2]}"#.to_owned(), &by_name).unwrap()),
+            [r#"text {"json_pointer":"/a~1b"}"#, r#"[1, 2] {"json_pointer":"/c~0"}"#]
+        );
+        let one = mapping(r#"{"content": "/meta"}"#);
+        assert_eq!(seen(records(text.to_owned(), &one).unwrap()), [r#"1 {"json_pointer":""}"#]);
     }
 
     #[test]
-    fn nothing_is_lost() {
-        let text = r#"[{"é": [[1, 2, 3], {"deep": {"deeper": [true, false, null]}}]}, "👨‍👩", []]"#;
-        for size in 1..text.chars().count() + 2 {
-            let joined: String = split(size, text).into_iter().map(|(chunk, _)| chunk).collect();
-            let without_spaces = |text: &str| text.replace(' ', "");
-            assert_eq!(without_spaces(&joined), without_spaces(text), "size {size}");
+    fn records_must_be_where_the_mapping_says() {
+        for (pointer, fault) in [("/none", "no value at"), ("/a", "no list or map at"), ("/b/2", "no value at")] {
+            let by_pointer = JsonMapping { records: Some(pointer.to_owned()), ..JsonMapping::default() };
+            let refused = records(r#"{"a": "x", "b": [1, 2]}"#.to_owned(), &by_pointer).err().unwrap().to_string();
+            assert!(refused.contains(fault), "{refused}");
         }
     }
 
     #[test]
-    fn what_is_not_json_is_an_error() {
-        let fault = JsonSplitter::default().split("{\"a\": 1,}").unwrap_err().to_string();
-        assert!(fault.starts_with("not valid JSON: ") && fault.contains("line 1 column"), "{fault}");
-        assert_eq!(JsonSplitter::new(0).unwrap_err().to_string(), "chunk_size: must be at least 1, got 0");
+    fn a_bad_line_does_not_stop_the_rest() {
+        let text = "{\"body\": \"one\"}\r\n\n{\"body\": \n\"plain\"\n[1]";
+        assert_eq!(
+            seen(lines(text.to_owned(), &JsonMapping::default())),
+            [
+                r#"{"body": "one"} {"line":1}"#,
+                "[line 3: not valid JSON at line 3 (EOF while parsing a value, in column 8), mend it or load it as plain text]",
+                r#"plain {"line":4}"#,
+                r#"[1] {"line":5}"#,
+            ]
+        );
+        let by_body = mapping(r#"{"content": "/body"}"#);
+        let found = seen(lines(text.to_owned(), &by_body));
+        assert_eq!(found[0], r#"one {"line":1}"#);
+        assert!(found[2].starts_with("[line 4: it has no text"), "{found:?}");
     }
 
     #[test]
-    fn cost_is_linear_in_the_text() {
-        for unit in [r#"{"a": [1, {"b": "text"}]}, "#, "1,", r#""x", "#] {
-            let steps = |bytes: usize| {
-                let text = format!("[{}0]", unit.repeat(bytes / unit.len()));
-                JsonSplitter::new(20).unwrap().run(&text).unwrap().1
-            };
-            let (once, twice) = (steps(200_000), steps(400_000));
-            assert!(twice <= once * 2 + once / 10, "{unit}: {once} steps for n, {twice} for 2n");
-        }
+    fn metadata_that_would_lose_something_is_refused() {
+        let by_id = mapping(r#"{"metadata": {"id": "/id"}}"#);
+        let found = seen(lines(r#"{"id": 18446744073709551616}"#.to_owned(), &by_id));
+        assert!(found[0].contains("the integer 18446744073709551616 has more than 64 bits"), "{found:?}");
+        let deep = format!(r#"{{"id": {}1{}}}"#, "[".repeat(40), "]".repeat(40));
+        let found = seen(lines(deep, &by_id));
+        assert!(found[0].contains("levels deep"), "{found:?}");
+        assert_eq!(seen(lines(r#"{"id": 9007199254740993}"#.to_owned(), &by_id)).len(), 1);
     }
 }

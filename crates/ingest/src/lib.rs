@@ -1,8 +1,9 @@
-//! From files to chunks: [`walk`] finds files, [`Loader`] reads one into a [`LoadedFile`], a [`Splitter`] cuts its text into
-//! [`Chunk`]s that know exactly where they stand, and [`documents`] makes them into documents with ids and metadata.
+//! From files to chunks: [`walk`] finds files, [`Loader`] reads one, [`load`] understands its bytes as [`LoadedDocument`]s, a
+//! [`Splitter`] cuts their texts into [`Chunk`]s that know exactly where they stand, and [`documents`] makes them into documents
+//! with ids and metadata.
 //!
 //! Each step is an iterator or a plain function over one file, so memory is bounded by the largest file that is admitted.
-//! A file that cannot be used is a [`Skipped`] with its name and the reason, and the rest goes on.
+//! A file that cannot be used is a [`Skipped`] with its name and the reason, a part of one a [`FailedPart`], and the rest goes on.
 //!
 //! ```
 //! use toller_ingest::{RecursiveSplitter, Splitter};
@@ -17,7 +18,8 @@
 
 mod cascade;
 mod character;
-mod code;
+mod code_language;
+mod code_splitter;
 mod distance_threshold;
 mod document;
 mod error;
@@ -25,17 +27,23 @@ mod format;
 mod grapheme;
 mod hash;
 mod headings;
+mod html;
 mod json;
 mod json_outline;
+mod json_splitter;
 mod language;
 mod language_separators;
 mod length;
+mod load;
 mod loader;
 mod markdown;
 mod markdown_headings;
 mod merge;
+mod options;
 mod overlap;
+mod pdf;
 mod recursive;
+mod rst;
 mod semantic;
 mod sentence;
 mod sentence_starts;
@@ -47,6 +55,7 @@ mod splitter;
 mod strip;
 mod structure;
 mod syntax;
+mod table;
 mod text;
 mod token;
 mod token_limit;
@@ -56,33 +65,36 @@ mod whitespace;
 mod whole;
 
 pub use character::{CharacterSplitter, CharacterSplitterBuilder};
-pub use code::CodeSplitter;
+pub use code_language::CodeLanguage;
+pub use code_splitter::CodeSplitter;
 pub use distance_threshold::{
     DEFAULT_INTERQUARTILE_RANGES, DEFAULT_PERCENTILE, DEFAULT_STANDARD_DEVIATIONS, DistanceThreshold,
 };
-pub use document::{documents, key};
+pub use document::{LineCounter, chunk_metadata, documents, key};
 pub use error::Error;
-pub use format::Format;
+pub use format::{Format, charset_of};
 pub use hash::{HashAlgorithm, canonical_json, document_key};
 pub use headings::{HEADING_LEVELS, HeadingSplitter, default_heading_name};
-pub use json::{JSON_PATH, JsonSplitter};
+pub use json_splitter::{JSON_PATH, JsonSplitter};
 pub use language::Language;
-pub use loader::{DEFAULT_MAX_FILE_BYTES, LoadedFile, Loader};
+pub use load::{Documents, LoadedDocument, load};
+pub use loader::{DEFAULT_MAX_FILE_BYTES, LoadedFile, Loader, OpenFile};
 pub use markdown_headings::markdown_headings;
+pub use options::{CsvMapping, DEFAULT_MAX_TEXT_BYTES, HtmlOptions, JsonMapping, LoadOptions};
 pub use recursive::{
     DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE, MAX_SEPARATORS, RecursiveSplitter, RecursiveSplitterBuilder,
 };
 pub use semantic::{DEFAULT_BUFFER_SIZE, MAX_BUFFER_SIZE, SemanticSentences, SemanticSplitter};
 pub use sentence::SentenceSplitter;
 pub use separator::{KeepSeparator, Separator, SeparatorSet};
-pub use skip::{SkipReason, Skipped};
+pub use skip::{FailedPart, Part, SkipReason, Skipped};
 pub use spec::{
-    BuiltSplitter, CharacterSpec, CodeSpec, HeadingName, HeadingsSpec, JsonSpec, LengthUnit, RecursiveSpec, SemanticSpec,
-    SentenceSpec, SeparatorsSpec, SplitterSpec, TokenSpec,
+    BuiltSplitter, CharacterSpec, CodeSpec, HeadingName, HeadingsSpec, JsonSpec, LengthUnit, RecursiveSpec,
+    SemanticSpec, SentenceSpec, SeparatorsSpec, SplitterSpec, TokenSpec,
 };
 pub use splitter::{Chunk, Splitter};
 pub use structure::{Heading, Structure};
 pub use token::{TOKEN_OVERLAP_DIVISOR, TokenSplitter};
 pub use token_limit::{LimitedChunks, LimitedSplitter, OverlongChunk, OverlongChunks, TokenLimit};
-pub use walk::{SourceFile, Walk, walk};
+pub use walk::{STANDARD_INPUT, SourceFile, Walk, WalkOptions, walk, walk_with};
 pub use whole::WholeSplitter;

@@ -1,8 +1,10 @@
-//! The outline of a Markdown text: its title, and where its sections and blocks begin.
+//! The outline of a Markdown text: its title, its headings, and where its sections and blocks begin.
+
+use std::ops::Range;
 
 use pulldown_cmark::{Event, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
-use crate::structure::Structure;
+use crate::structure::{Heading, Structure};
 use crate::whitespace;
 
 /// Heading levels of Markdown.
@@ -20,7 +22,8 @@ pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
     let mut depth = 0_usize;
     let mut front_matter = None;
     let mut front_matter_title = None;
-    let mut heading = FirstHeading::NotYet;
+    let mut headings: Vec<Heading> = Vec::new();
+    let mut heading: Option<Heading> = None;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         if depth == 0 && matches!(event, Event::Start(_) | Event::Rule | Event::Html(_)) {
             let level = match &event {
@@ -35,7 +38,10 @@ pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
             Event::Start(tag) => {
                 depth += 1;
                 match tag {
-                    Tag::Heading { .. } if depth == 1 => heading = heading.begin(),
+                    Tag::Heading { level, .. } if depth == 1 => {
+                        let bytes = line_start(text, range.start)..line_end(text, range);
+                        heading = Some(Heading { level: level as u8, title: String::new(), bytes });
+                    }
                     Tag::MetadataBlock(kind) => front_matter = Some(kind),
                     _ => {}
                 }
@@ -43,57 +49,33 @@ pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
             Event::End(tag) => {
                 depth = depth.saturating_sub(1);
                 match tag {
-                    TagEnd::Heading(_) if depth == 0 => heading = heading.end(),
+                    TagEnd::Heading(_) if depth == 0 => headings.extend(heading.take().map(trimmed)),
                     TagEnd::MetadataBlock(_) => front_matter = None,
                     _ => {}
                 }
             }
             Event::Text(part) | Event::Code(part) => match front_matter {
                 Some(kind) => front_matter_title = front_matter_title.or_else(|| metadata_title(&part, kind)),
-                None => heading.append(&part),
+                None => append(&mut heading, &part),
             },
-            Event::SoftBreak | Event::HardBreak => heading.append(" "),
+            Event::SoftBreak | Event::HardBreak => append(&mut heading, " "),
             _ => {}
         }
     }
-    (front_matter_title.or_else(|| heading.title()), Structure::new(levels))
+    let first = headings.iter().map(|heading| &heading.title).find(|title| !title.is_empty());
+    let title = front_matter_title.or_else(|| first.cloned());
+    (title, Structure::new(levels).with_headings(headings))
 }
 
-/// The first heading with text in it, on its way.
-enum FirstHeading {
-    NotYet,
-    Within(String),
-    Found(String),
+fn append(heading: &mut Option<Heading>, part: &str) {
+    if let Some(heading) = heading {
+        heading.title.push_str(part);
+    }
 }
 
-impl FirstHeading {
-    fn begin(self) -> Self {
-        match self {
-            Self::Found(title) => Self::Found(title),
-            Self::NotYet | Self::Within(_) => Self::Within(String::new()),
-        }
-    }
-
-    fn append(&mut self, part: &str) {
-        if let Self::Within(title) = self {
-            title.push_str(part);
-        }
-    }
-
-    fn end(self) -> Self {
-        match self {
-            Self::Within(title) if title.trim_matches(whitespace::is_space).is_empty() => Self::NotYet,
-            Self::Within(title) => Self::Found(title.trim_matches(whitespace::is_space).to_owned()),
-            other => other,
-        }
-    }
-
-    fn title(self) -> Option<String> {
-        match self {
-            Self::Found(title) => Some(title),
-            Self::NotYet | Self::Within(_) => None,
-        }
-    }
+fn trimmed(mut heading: Heading) -> Heading {
+    heading.title = heading.title.trim_matches(whitespace::is_space).to_owned();
+    heading
 }
 
 /// The title in a front matter: a `title` at its top level, plain or quoted on one line. Other forms of YAML give none.
@@ -122,6 +104,12 @@ fn metadata_title(metadata: &str, kind: MetadataBlockKind) -> Option<String> {
 fn line_start(text: &str, offset: usize) -> usize {
     let before = text.get(..offset).unwrap_or_default();
     before.trim_end_matches([' ', '\t']).len()
+}
+
+/// Where the last line of a block ends, its line end left out.
+fn line_end(text: &str, block: Range<usize>) -> usize {
+    let lines = text.get(block.clone()).unwrap_or_default();
+    block.start + lines.trim_end_matches(['\n', '\r']).len()
 }
 
 #[cfg(test)]
@@ -166,6 +154,27 @@ mod tests {
             assert!(blocks.contains(&at(needle)), "{needle} in {blocks:?}");
         }
         assert!(!blocks.contains(&at("## fenced")));
+    }
+
+    #[test]
+    fn headings_know_their_lines() {
+        let text = "# The `toller` *dog* #\n\n> # quoted\n\nOf two\nlines\n----\n\n###\n\n   #### last";
+        let (title, structure) = outline(text);
+        assert_eq!(title.as_deref(), Some("The toller dog"));
+        let seen: Vec<_> = structure
+            .headings()
+            .iter()
+            .map(|heading| (heading.level, heading.title.as_str(), &text[heading.bytes.clone()]))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (1, "The toller dog", "# The `toller` *dog* #"),
+                (2, "Of two lines", "Of two\nlines\n----"),
+                (3, "", "###"),
+                (4, "last", "   #### last"),
+            ]
+        );
     }
 
     #[test]

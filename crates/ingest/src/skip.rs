@@ -1,8 +1,10 @@
-//! Files that were not used, and why.
+//! Files that were not used, and why; and the parts of a file that were not.
 
 use std::fmt;
 
-/// Why a file or folder was not used.
+use crate::error::Error;
+
+/// Why a file or folder was not used, or a part of a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SkipReason {
@@ -10,6 +12,8 @@ pub enum SkipReason {
     Unsupported,
     /// Its name begins with a dot; only within a folder. A folder counts once, whatever is in it.
     Hidden,
+    /// The globs of the walk leave it out; only within a folder. A folder counts once, whatever is in it.
+    Excluded,
     /// Its name is not Unicode, so it has no name to be known by.
     NameNotUnicode,
     /// The operating system refused it.
@@ -18,50 +22,144 @@ pub enum SkipReason {
     NotAFile,
     /// A symbolic link that leads back to a folder it is in.
     SymlinkLoop,
+    /// A line of an ignore file is no glob; the other lines count.
+    InvalidIgnoreFile {
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// It was written to while it was read, twice.
+    Changed,
     /// It is larger than admitted.
     TooLarge {
         /// The most that is admitted, in bytes.
         limit: u64,
     },
+    /// The text in it is longer than admitted, where a format can hold more text than the file has bytes.
+    TextTooLarge {
+        /// The most that is admitted, in bytes of UTF-8.
+        limit: usize,
+    },
     /// It holds no text, or whitespace only.
     Empty,
-    /// It holds a NUL character, which text does not.
+    /// It holds a NUL character or many control characters, which text does not.
     Binary,
-    /// It is not UTF-8 and has no byte order mark that says UTF-16.
+    /// It is UTF-8 but for some bytes.
     InvalidUtf8 {
         /// Offset of the first wrong byte in the file.
         at: usize,
     },
-    /// Its byte order mark says UTF-16, but a surrogate or a byte lacks its other half.
+    /// It says that it is UTF-16, but a surrogate or a byte lacks its other half.
     InvalidUtf16,
+    /// It is not in the encoding that was named for it or that it looks like.
+    NotInEncoding {
+        /// The name of the encoding, such as `Shift_JIS`.
+        encoding: &'static str,
+    },
+    /// Reading it needs a password.
+    PdfEncrypted,
+    /// It is no PDF, or one that is damaged beyond use.
+    PdfBroken {
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// It is a PDF of images, or its fonts do not say which letters they draw.
+    PdfWithoutText,
+    /// It is a PDF that takes more work than any real one of its size.
+    PdfTooComplex,
+    /// It is not JSON.
+    InvalidJson {
+        /// The line of the fault, from 1.
+        line: usize,
+        /// What is wrong there.
+        fault: String,
+    },
+    /// The mapping names a place at which the JSON has nothing that could be used.
+    NothingAt {
+        /// The JSON pointer of the mapping.
+        pointer: String,
+        /// What would be right there.
+        wanted: &'static str,
+    },
+    /// The mapping names a column that the header lacks.
+    NoSuchColumn {
+        /// Its name.
+        column: String,
+    },
+    /// A row has more fields than the header has columns.
+    TooManyFields {
+        /// The fields of the row.
+        fields: usize,
+        /// The columns of the header.
+        columns: usize,
+    },
+    /// All parts of it failed.
+    NoPart {
+        /// How many there are.
+        parts: usize,
+        /// The first of them.
+        first: Box<FailedPart>,
+    },
+    /// The options for loading are wrong, whatever the file.
+    InvalidOptions(Box<Error>),
 }
 
 impl SkipReason {
     /// Is it in the nature of folders to hold such things? Then nothing went wrong.
     pub fn is_expected(&self) -> bool {
-        matches!(self, Self::Unsupported | Self::Hidden)
+        matches!(self, Self::Unsupported | Self::Hidden | Self::Excluded)
     }
 }
 
 impl fmt::Display for SkipReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsupported => formatter.write_str("not a .md, .markdown, .txt, .text or .rst file"),
+            Self::Unsupported => {
+                formatter.write_str("its extension is none that is read, name the file to read it as text")
+            }
             Self::Hidden => formatter.write_str("hidden"),
+            Self::Excluded => formatter.write_str("left out by the globs"),
             Self::NameNotUnicode => formatter.write_str("its name is not valid Unicode, rename it"),
             Self::Unreadable(fault) => write!(formatter, "cannot be read: {fault}"),
             Self::NotAFile => formatter.write_str("not a regular file"),
             Self::SymlinkLoop => formatter.write_str("a symbolic link to a folder it is in"),
+            Self::InvalidIgnoreFile { fault } => write!(formatter, "a line of this ignore file is not used: {fault}"),
+            Self::Changed => formatter.write_str("it changed while it was read, read it again when it is complete"),
             Self::TooLarge { limit } => write!(formatter, "larger than {limit} bytes"),
+            Self::TextTooLarge { limit } => {
+                write!(formatter, "its text is longer than {limit} bytes, split it or allow more text for a file")
+            }
             Self::Empty => formatter.write_str("empty"),
-            Self::Binary => formatter.write_str("binary: it holds a NUL character"),
-            Self::InvalidUtf8 { at } => {
+            Self::Binary => formatter.write_str("binary: it holds control characters that no text has"),
+            Self::InvalidUtf8 { at } => write!(formatter, "not valid UTF-8 at byte {at}, convert it to UTF-8"),
+            Self::InvalidUtf16 => formatter.write_str("not valid UTF-16, convert it to UTF-8"),
+            Self::NotInEncoding { encoding } => {
+                write!(formatter, "not valid {encoding}, convert it to UTF-8 or name its encoding")
+            }
+            Self::PdfEncrypted => formatter.write_str("an encrypted PDF, save it without a password"),
+            Self::PdfBroken { fault } => {
+                write!(formatter, "not a PDF that can be read ({fault}), save it anew from a PDF viewer")
+            }
+            Self::PdfWithoutText => {
+                formatter.write_str("a PDF without text, recognise its characters (OCR) and load the result")
+            }
+            Self::PdfTooComplex => {
+                formatter.write_str("a PDF that takes too much work, save it anew from a PDF viewer or split it")
+            }
+            Self::InvalidJson { line, fault } => {
+                write!(formatter, "not valid JSON at line {line} ({fault}), mend it or load it as plain text")
+            }
+            Self::NothingAt { pointer, wanted } => {
+                write!(formatter, "it has no {wanted} at the JSON pointer {pointer:?}, change the mapping")
+            }
+            Self::NoSuchColumn { column } => write!(formatter, "it has no column {column:?}, change the mapping"),
+            Self::TooManyFields { fields, columns } => {
                 write!(
                     formatter,
-                    "not valid UTF-8 at byte {at}, convert it to UTF-8 (or UTF-16 with a byte order mark)"
+                    "it has {fields} fields where the header has {columns} columns, quote what is one field"
                 )
             }
-            Self::InvalidUtf16 => formatter.write_str("not valid UTF-16, convert it to UTF-8"),
+            Self::NoPart { parts, first } => write!(formatter, "none of its {parts} parts can be used; {first}"),
+            Self::InvalidOptions(fault) => write!(formatter, "the options for loading are wrong: {fault}"),
         }
     }
 }
@@ -80,5 +178,44 @@ pub struct Skipped {
 impl fmt::Display for Skipped {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.source, self.reason)
+    }
+}
+
+/// Which part of a file; all are counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// A page.
+    Page(usize),
+    /// A line of a file of JSON lines.
+    Line(usize),
+    /// A row of a table, the header not counted.
+    Row(usize),
+    /// An element of a list in JSON.
+    Record(usize),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Page(number) => write!(formatter, "page {number}"),
+            Self::Line(number) => write!(formatter, "line {number}"),
+            Self::Row(number) => write!(formatter, "row {number}"),
+            Self::Record(number) => write!(formatter, "record {number}"),
+        }
+    }
+}
+
+/// A part of a file that was not used, while others may be.
+#[derive(Debug)]
+pub struct FailedPart {
+    /// Which.
+    pub part: Part,
+    /// Why.
+    pub reason: SkipReason,
+}
+
+impl fmt::Display for FailedPart {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.part, self.reason)
     }
 }

@@ -1,12 +1,22 @@
 //! Finding files: paths as the caller names them, folders with all that is below them.
 
 use std::collections::HashSet;
+use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use walkdir::WalkDir;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::{DirEntry, WalkBuilder};
 
+use crate::error::Error;
 use crate::format::Format;
 use crate::skip::{SkipReason, Skipped};
+
+/// The path that stands for standard input.
+pub const STANDARD_INPUT: &str = "-";
+
+/// The file in which folders say what is not for a retrieval service, in the syntax of `.gitignore`.
+const OWN_IGNORE_FILE: &str = ".tollerignore";
 
 /// A file to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,132 +25,250 @@ pub struct SourceFile {
     pub path: PathBuf,
     /// What it is known by: the path as given, without `.` components and with `/` between its parts.
     pub source: String,
-    /// What it holds.
-    pub format: Format,
+    /// What it holds; none when its name does not tell, and its content has to.
+    pub format: Option<Format>,
     /// Was it named by the caller, rather than found in a folder?
     pub named: bool,
 }
 
-/// Files in a fixed order: paths as given, and within a folder by name, folders in their place among the files.
-///
-/// A file that is named is always tried, as plain text when its extension is none of ours. Folders give the files of known
-/// extension; hidden files and folders in them are left out. Symbolic links are followed. A file reached twice by the same name
-/// is given once. Remembers the name of each file given; nothing else grows.
-pub fn walk<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Walk {
-    let mut paths: Vec<PathBuf> = paths.into_iter().map(Into::into).collect();
-    paths.reverse();
-    Walk { paths, folder: None, given: HashSet::new() }
+impl SourceFile {
+    /// Is it standard input, named by [`STANDARD_INPUT`]? A file of that name is `./-`.
+    pub fn is_standard_input(&self) -> bool {
+        self.named && self.path == Path::new(STANDARD_INPUT)
+    }
 }
+
+/// What is taken of folders. Files that are named are taken whatever is said here.
+///
+/// Globs are as in `.gitignore`, relative to the folder that is named: `*.md` is at any depth, `/drafts` at the top,
+/// `a/**/b.txt` in between. A glob that meets a folder means all that is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WalkOptions {
+    /// Only files that one of these globs meets; all when there is none.
+    pub include: Vec<String>,
+    /// No file or folder that one of these globs meets.
+    pub exclude: Vec<String>,
+    /// Files and folders too whose name begins with a dot?
+    pub hidden: bool,
+    /// Also what ignore files leave out?
+    pub no_ignore: bool,
+    /// What standard input is known by; [`STANDARD_INPUT`] when absent. Its extension tells the format.
+    pub standard_input_name: Option<String>,
+}
+
+/// Files in a fixed order: paths as given, and within a folder by the bytes of their names, which is the order of their ids.
+///
+/// A file that is named is always tried, by its content when its extension is none of ours. Folders give the files of known
+/// extension; hidden files and folders in them are left out, and so is what `.gitignore`, `.ignore`, `.tollerignore` and
+/// `.git/info/exclude` say there and in the folders above, in a git checkout or not. What they leave out is not reported.
+/// Symbolic links are followed. A file reached twice by the same name is given once. Remembers the names of the files of one
+/// folder and of each file given, and no contents.
+pub fn walk<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Walk {
+    Walk::new(paths, WalkOptions::default())
+}
+
+/// [`walk`] with options.
+///
+/// # Errors
+/// A glob that is none, with its field.
+pub fn walk_with<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>, options: WalkOptions) -> Result<Walk, Error> {
+    globs("include", &options.include, Path::new(""))?;
+    globs("exclude", &options.exclude, Path::new(""))?;
+    Ok(Walk::new(paths, options))
+}
+
+type Found = Result<SourceFile, Skipped>;
 
 /// Iterator of [`walk`].
 pub struct Walk {
     /// Still to come, the next one last.
     paths: Vec<PathBuf>,
-    folder: Option<walkdir::IntoIter>,
+    folder: std::vec::IntoIter<Found>,
+    options: WalkOptions,
     given: HashSet<String>,
 }
 
-impl Iterator for Walk {
-    type Item = Result<SourceFile, Skipped>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(folder) = &mut self.folder {
-                let found = match folder.next() {
-                    None => {
-                        self.folder = None;
-                        continue;
-                    }
-                    Some(Err(fault)) => Some(Err(refused(&fault))),
-                    Some(Ok(entry)) => {
-                        let found = visit(&entry);
-                        if matches!(&found, Some(Err(Skipped { reason: SkipReason::Hidden, .. })))
-                            && entry.file_type().is_dir()
-                        {
-                            folder.skip_current_dir();
-                        }
-                        found
-                    }
-                };
-                if let Some(found) = self.once(found) {
-                    return Some(found);
-                }
-                continue;
-            }
-            let path = self.paths.pop()?;
-            match std::fs::metadata(&path) {
-                Ok(metadata) if metadata.is_dir() => {
-                    self.folder = Some(WalkDir::new(&path).follow_links(true).sort_by_file_name().into_iter());
-                }
-                outcome => {
-                    if let Some(found) = self.once(Some(named_file(&path, outcome))) {
-                        return Some(found);
-                    }
-                }
-            }
-        }
-    }
-}
-
 impl Walk {
-    /// Drops a file that was given before.
-    fn once(&mut self, found: Option<Result<SourceFile, Skipped>>) -> Option<Result<SourceFile, Skipped>> {
-        match found {
-            Some(Ok(file)) => self.given.insert(file.source.clone()).then_some(Ok(file)),
-            other => other,
+    fn new<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>, options: WalkOptions) -> Self {
+        let mut paths: Vec<PathBuf> = paths.into_iter().map(Into::into).collect();
+        paths.reverse();
+        Self { paths, folder: Vec::new().into_iter(), options, given: HashSet::new() }
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        loop {
+            let found = match self.folder.next() {
+                Some(found) => found,
+                None => {
+                    let path = self.paths.pop()?;
+                    if path == Path::new(STANDARD_INPUT) {
+                        Ok(standard_input(path, &self.options))
+                    } else {
+                        match fs::metadata(&path) {
+                            Ok(metadata) if metadata.is_dir() => {
+                                self.folder = everything_in(&path, &self.options).into_iter();
+                                continue;
+                            }
+                            outcome => named_file(&path, outcome),
+                        }
+                    }
+                }
+            };
+            // A file that was given before is not given again.
+            match found {
+                Ok(file) if !self.given.insert(file.source.clone()) => {}
+                other => return Some(other),
+            }
         }
     }
 }
 
-fn named_file(path: &Path, metadata: std::io::Result<std::fs::Metadata>) -> Result<SourceFile, Skipped> {
+fn standard_input(path: PathBuf, options: &WalkOptions) -> SourceFile {
+    let source = options.standard_input_name.clone().unwrap_or_else(|| STANDARD_INPUT.to_owned());
+    let format = Format::of(Path::new(&source));
+    SourceFile { path, source, format, named: true }
+}
+
+fn named_file(path: &Path, metadata: std::io::Result<fs::Metadata>) -> Found {
     let skip = |reason| Err(Skipped { source: display_name(path), named: true, reason });
     match metadata {
         Err(fault) => skip(SkipReason::Unreadable(fault)),
         Ok(metadata) if !metadata.is_file() => skip(SkipReason::NotAFile),
         Ok(_) => match source_name(path) {
             None => skip(SkipReason::NameNotUnicode),
-            Some(source) => {
-                let format = Format::of(path).unwrap_or(Format::Text);
-                Ok(SourceFile { path: path.to_owned(), source, format, named: true })
-            }
+            Some(source) => Ok(SourceFile { path: path.to_owned(), source, format: Format::of(path), named: true }),
         },
     }
 }
 
+/// All that is in a folder, ordered by name.
+fn everything_in(folder: &Path, options: &WalkOptions) -> Vec<Found> {
+    // What is pruned is reported by the closure that prunes it; the rest by the walk.
+    let pruned: Arc<Mutex<Vec<Skipped>>> = Arc::default();
+    // That they are globs was checked before.
+    let include = globs("include", &options.include, folder).ok().flatten();
+    let exclude = globs("exclude", &options.exclude, folder).ok().flatten();
+    let hidden = options.hidden;
+    let report = Arc::clone(&pruned);
+    let mut builder = WalkBuilder::new(folder);
+    builder
+        .hidden(false)
+        .follow_links(true)
+        // The files of the folder decide, not the checkout or the machine it is on.
+        .require_git(false)
+        .git_global(false)
+        .parents(!options.no_ignore)
+        .ignore(!options.no_ignore)
+        .git_ignore(!options.no_ignore)
+        .git_exclude(!options.no_ignore)
+        .filter_entry(move |entry| match left_out(entry, hidden, exclude.as_ref()) {
+            None => true,
+            Some(reason) => {
+                let skipped = Skipped { source: display_name(entry.path()), named: false, reason };
+                report.lock().unwrap_or_else(PoisonError::into_inner).push(skipped);
+                false
+            }
+        });
+    let mut found: Vec<Found> = Vec::new();
+    if !options.no_ignore {
+        builder.add_custom_ignore_filename(OWN_IGNORE_FILE);
+    }
+    for entry in builder.build() {
+        match entry {
+            Ok(entry) => {
+                found.extend(entry.error().map(|fault| Err(refused(fault, entry.path()))));
+                found.extend(visit(&entry, include.as_ref()));
+            }
+            Err(fault) => found.push(Err(refused(&fault, folder))),
+        }
+    }
+    found.extend(std::mem::take(&mut *pruned.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().map(Err));
+    found.sort_by(|left, right| name_of(left).cmp(name_of(right)));
+    found
+}
+
+fn name_of(found: &Found) -> &str {
+    match found {
+        Ok(file) => &file.source,
+        Err(skipped) => &skipped.source,
+    }
+}
+
+/// Why a file or folder is left out by its name; none when it is not.
+fn left_out(entry: &DirEntry, hidden: bool, exclude: Option<&Gitignore>) -> Option<SkipReason> {
+    if !hidden && entry.file_name().as_encoded_bytes().starts_with(b".") {
+        return Some(SkipReason::Hidden);
+    }
+    let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+    let is_excluded = exclude.is_some_and(|globs| globs.matched(entry.path(), is_folder).is_ignore());
+    is_excluded.then_some(SkipReason::Excluded)
+}
+
 /// One entry of a folder; none for a folder that is walked into.
-fn visit(entry: &walkdir::DirEntry) -> Option<Result<SourceFile, Skipped>> {
+fn visit(entry: &DirEntry, include: Option<&Gitignore>) -> Option<Found> {
     let path = entry.path();
     let skip = |reason| Some(Err(Skipped { source: display_name(path), named: false, reason }));
-    if entry.depth() == 0 {
+    let kind = entry.file_type()?;
+    if kind.is_dir() {
         return None;
     }
-    if entry.file_name().as_encoded_bytes().starts_with(b".") {
-        return skip(SkipReason::Hidden);
-    }
-    if entry.file_type().is_dir() {
-        return None;
+    if include.is_some_and(|globs| !globs.matched_path_or_any_parents(path, false).is_ignore()) {
+        return skip(SkipReason::Excluded);
     }
     let Some(format) = Format::of(path) else {
         return skip(SkipReason::Unsupported);
     };
-    if !entry.file_type().is_file() {
+    if !kind.is_file() {
         return skip(SkipReason::NotAFile);
     }
     match source_name(path) {
         None => skip(SkipReason::NameNotUnicode),
-        Some(source) => Some(Ok(SourceFile { path: path.to_owned(), source, format, named: false })),
+        Some(source) => Ok(SourceFile { path: path.to_owned(), source, format: Some(format), named: false }).into(),
     }
 }
 
-fn refused(fault: &walkdir::Error) -> Skipped {
-    let reason = if fault.loop_ancestor().is_some() {
-        SkipReason::SymlinkLoop
-    } else {
-        let kind = fault.io_error().map_or(std::io::ErrorKind::Other, std::io::Error::kind);
-        SkipReason::Unreadable(kind.into())
+/// What a walk reports, with the path it has where it has one.
+fn refused(fault: &ignore::Error, otherwise: &Path) -> Skipped {
+    let mut place = otherwise;
+    let mut depth = None;
+    let mut cause = fault;
+    let reason = loop {
+        match cause {
+            ignore::Error::WithPath { path, err } => (place, cause) = (path, err),
+            ignore::Error::WithDepth { depth: at, err } => (depth, cause) = (Some(*at), err),
+            ignore::Error::Loop { child, .. } => {
+                place = child;
+                break SkipReason::SymlinkLoop;
+            }
+            ignore::Error::Io(fault) => break SkipReason::Unreadable(fault.kind().into()),
+            other => break SkipReason::InvalidIgnoreFile { fault: other.to_string() },
+        }
     };
-    let source = fault.path().map_or_else(|| "?".to_owned(), display_name);
-    Skipped { source, named: fault.depth() == 0, reason }
+    Skipped { source: display_name(place), named: depth == Some(0), reason }
+}
+
+/// Globs relative to a folder; none when there are none.
+fn globs(field: &'static str, globs: &[String], folder: &Path) -> Result<Option<Gitignore>, Error> {
+    let invalid = |glob: &str, fault: String| Error::InvalidParameter {
+        parameter: field.into(),
+        description: format!("{glob:?} is no glob: {fault}"),
+    };
+    let mut builder = GitignoreBuilder::new(folder);
+    for glob in globs {
+        // These would be a comment, an exception and an empty line.
+        if glob.trim().is_empty() || glob.starts_with(['#', '!']) {
+            return Err(invalid(glob, "it is empty or begins with # or !".to_owned()));
+        }
+        builder.add_line(None, glob).map_err(|fault| invalid(glob, fault.to_string()))?;
+    }
+    if globs.is_empty() {
+        return Ok(None);
+    }
+    builder.build().map(Some).map_err(|fault| invalid("", fault.to_string()))
 }
 
 /// The name that a file is known by; none when it is not Unicode.
@@ -194,17 +322,17 @@ mod tests {
 
     #[test]
     fn order_is_by_name_and_folders_are_walked() {
-        let root = tree(&["d/b.md", "d/a/z.TXT", "d/a.txt", "d/c.rst", "d/x.pdf", "d/.git/config.md", "e.md"]);
+        let root = tree(&["d/b.md", "d/a/z.TXT", "d/a.txt", "d/c.rst", "d/x.png", "d/.git/config.md", "e.md"]);
         assert_eq!(
             listing(root.path(), &["e.md", "d"]),
             [
                 "e.md",
                 "d/.git [hidden]",
-                "d/a/z.TXT",
                 "d/a.txt",
+                "d/a/z.TXT",
                 "d/b.md",
                 "d/c.rst",
-                "d/x.pdf [not a .md, .markdown, .txt, .text or .rst file]"
+                "d/x.png [its extension is none that is read, name the file to read it as text]"
             ]
         );
     }
@@ -213,9 +341,12 @@ mod tests {
     fn named_files_are_tried_and_given_once() {
         let root = tree(&["d/x.log", "d/a.md", "d/.hidden"]);
         let found = listing(root.path(), &["d", "d/./a.md", "d/x.log", "d/x.log", "d/.hidden"]);
-        assert_eq!(found[2..], ["d/x.log [not a .md, .markdown, .txt, .text or .rst file]", "d/x.log", "d/.hidden"]);
+        assert_eq!(
+            found[2..],
+            ["d/x.log [its extension is none that is read, name the file to read it as text]", "d/x.log", "d/.hidden"]
+        );
         let named = walk([root.path().join("d/x.log")]).next().unwrap().unwrap();
-        assert!(named.named && named.format == Format::Text);
+        assert!(named.named && named.format.is_none());
     }
 
     #[test]
