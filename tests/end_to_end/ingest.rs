@@ -105,7 +105,11 @@ async fn what_did_not_change_is_not_embedded_again() {
     assert!(first["tokens"].as_u64().unwrap() > 0 && first["tokens_per_s"].as_f64().unwrap() > 0.0, "{first}");
     let before = state(&client).await;
     let again = ingest(&server, folder.path(), &[]).await;
-    assert_eq!((&again["unchanged"], &again["embedded"], &again["tokens"]), (&json!(2), &json!(0), &json!(0)), "{again}");
+    assert_eq!(
+        (&again["unchanged"], &again["embedded"], &again["tokens"]),
+        (&json!(2), &json!(0), &json!(0)),
+        "{again}"
+    );
     assert_eq!(state(&client).await, before);
 
     // One chapter of twelve is another one now.
@@ -113,7 +117,11 @@ async fn what_did_not_change_is_not_embedded_again() {
     let text = fs::read_to_string(&book).unwrap();
     fs::write(&book, text.replace("# Chapter 7\n\nRetrievers", "# Chapter 7\n\nTollers")).unwrap();
     let edited = ingest(&server, folder.path(), &[]).await;
-    assert_eq!((&edited["added"], &edited["unchanged"], &edited["deleted"]), (&json!(1), &json!(1), &json!(1)), "{edited}");
+    assert_eq!(
+        (&edited["added"], &edited["unchanged"], &edited["deleted"]),
+        (&json!(1), &json!(1), &json!(1)),
+        "{edited}"
+    );
     let embedded = edited["embedded"].as_u64().unwrap();
     assert!(embedded > 0 && embedded < edited["reused"].as_u64().unwrap(), "only what is new is embedded: {edited}");
     assert!(state(&client).await.iter().any(|(_, text)| text.contains("Tollers bring back")));
@@ -199,18 +207,39 @@ async fn standard_input_and_mapped_files_are_read() {
     run(&mut piped).await.expect(0);
     let client = server.client().await;
     let [chunk] = client.all("docs").await.try_into().unwrap();
-    assert_eq!((chunk.page_content.as_str(), &chunk.metadata["source"]), ("A small retriever.", &string("web/page.html")));
+    assert_eq!(
+        (chunk.page_content.as_str(), &chunk.metadata["source"]),
+        ("A small retriever.", &string("web/page.html"))
+    );
     assert_eq!(chunk.metadata["title"], string("Dogs"));
 
     let list = json!({"items": [{"body": "one", "at": {"year": 1945}}, {"body": "two", "at": {"year": 1903}}]});
     fs::write(folder.path().join("list.json"), list.to_string()).unwrap();
     fs::write(folder.path().join("rows.csv"), "text,year\nthree,1878\n").unwrap();
     let line = [
-        "ingest", "list.json", "rows.csv", "--collection", "mapped", "--json-records", "/items", "--json-content", "/body",
-        "--json-metadata", "year=/at/year", "--csv-content", "text", "--csv-metadata", "year",
+        "ingest",
+        "list.json",
+        "rows.csv",
+        "--collection",
+        "mapped",
+        "--json-records",
+        "/items",
+        "--json-content",
+        "/body",
+        "--json-metadata",
+        "year=/at/year",
+        "--csv-content",
+        "text",
+        "--csv-metadata",
+        "year",
     ];
     command(&server, folder.path(), &line).await.expect(0);
-    let mut texts: Vec<_> = client.all("mapped").await.into_iter().map(|chunk| (chunk.page_content, chunk.metadata["year"].clone())).collect();
+    let mut texts: Vec<_> = client
+        .all("mapped")
+        .await
+        .into_iter()
+        .map(|chunk| (chunk.page_content, chunk.metadata["year"].clone()))
+        .collect();
     texts.sort_by(|left, right| left.0.cmp(&right.0));
     let expected = [("one", int(1945)), ("three", string("1878")), ("two", int(1903))];
     assert_eq!(texts, expected.map(|(text, year)| (text.to_owned(), year)));
@@ -281,7 +310,9 @@ fn many_notes() -> tempfile::TempDir {
     fs::create_dir(&notes).unwrap();
     for number in 0..MANY {
         let paragraphs: String = (0..40)
-            .map(|paragraph| format!("Note {number}, paragraph {paragraph}. {}\n\n", "A retriever brings it back. ".repeat(12)))
+            .map(|paragraph| {
+                format!("Note {number}, paragraph {paragraph}. {}\n\n", "A retriever brings it back. ".repeat(12))
+            })
             .collect();
         fs::write(notes.join(format!("{number:03}.md")), paragraphs).unwrap();
     }

@@ -86,7 +86,9 @@ impl Watching {
 
     fn signal(&self, name: &str) {
         let id = self.child.id().unwrap();
-        assert!(std::process::Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status().unwrap().success());
+        assert!(
+            std::process::Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status().unwrap().success()
+        );
     }
 }
 
@@ -144,10 +146,14 @@ async fn files_and_folders_are_followed() {
 async fn what_changed_while_nobody_watched_is_caught_up() {
     let (server, client, folder) = start().await;
     let notes = folder.path().join("notes");
-    run(toller().args(["ingest", "notes"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path())).await.expect(0);
+    run(toller().args(["ingest", "notes"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path()))
+        .await
+        .expect(0);
     // Not below the watched path, and not from a file at all.
     fs::write(folder.path().join("other.md"), "Another.").unwrap();
-    run(toller().args(["ingest", "other.md"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path())).await.expect(0);
+    run(toller().args(["ingest", "other.md"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path()))
+        .await
+        .expect(0);
     fs::remove_file(folder.path().join("other.md")).unwrap();
     fs::remove_file(notes.join("a.md")).unwrap();
     fs::write(notes.join("new.md"), "New.").unwrap();
@@ -213,7 +219,8 @@ async fn a_watched_folder_that_disappears_ends_the_watch_and_removes_nothing() {
     assert_eq!(sources(&client).await, ["notes/a.md", "notes/below/b.md"]);
 
     // What cannot be watched from the beginning, too; and wrong usage.
-    let exit = run(toller().args(["watch", "notes"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path())).await;
+    let exit =
+        run(toller().args(["watch", "notes"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path())).await;
     assert!(exit.expect(1).stderr.contains("notes cannot be watched"));
     run(toller().args(["watch", "-"]).current_dir(folder.path())).await.expect(2);
     run(toller().args(["watch", "moved", "--debounce-ms", "0"]).current_dir(folder.path())).await.expect(2);

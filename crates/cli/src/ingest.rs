@@ -27,13 +27,12 @@ use std::time::Instant;
 use clap::ValueEnum;
 use toller_api::v1;
 
-use crate::client::{Connection, ServerArgs, block_on};
+use crate::client::{ServerArgs, block_on};
 use crate::error::{Error, Outcome};
 use crate::ingest::retry::run_with_retries;
 use crate::ingest::skip::SkipKind;
 use crate::output::Output;
 use crate::signals::StopSignals;
-use crate::terminal::say;
 
 pub(crate) use crate::ingest::collection::{indexed_sources, open_or_create};
 pub(crate) use crate::ingest::flags::Flags;
@@ -210,12 +209,7 @@ async fn index(args: &Args, order: &Order, progress: &Progress, report: &mut Rep
     }
 }
 
-async fn index_to_the_end(
-    args: &Args,
-    order: &Order,
-    progress: &Progress,
-    report: &mut Report,
-) -> Result<(), Error> {
+async fn index_to_the_end(args: &Args, order: &Order, progress: &Progress, report: &mut Report) -> Result<(), Error> {
     let connection = args.server.connect_unhurried().await?;
     let collection = &args.flags.collection;
     if args.dry_run {

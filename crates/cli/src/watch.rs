@@ -114,7 +114,8 @@ impl<'a> Watch<'a> {
         let events = Events::of(&roots)?;
         let connection = args.server.connect_unhurried().await?;
         say(format_args!("watching {} for collection {:?}", roots.names(), args.flags.collection));
-        let mut watch = Self { args, begin, roots, progress, connection, known: Known::default(), has_succeeded: false };
+        let mut watch =
+            Self { args, begin, roots, progress, connection, known: Known::default(), has_succeeded: false };
         let mut is_known = false;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -141,7 +142,11 @@ impl<'a> Watch<'a> {
                 }
                 Err(Failure::Call(status)) => {
                     progress.clear();
-                    say(format_args!("a run failed and is tried again in {} s: {}", pause.as_secs(), describe(&status)));
+                    say(format_args!(
+                        "a run failed and is tried again in {} s: {}",
+                        pause.as_secs(),
+                        describe(&status)
+                    ));
                     is_known &= !matches!(status.code(), Code::NotFound | Code::FailedPrecondition);
                     let change = watch.wait_for_change(&events);
                     match tokio::time::timeout(pause, change).await {
@@ -170,11 +175,11 @@ impl<'a> Watch<'a> {
         let work = walking.await.map_err(|fault| Error::Failed(format!("the thread that walks ended: {fault}")))??;
         // What went with them is not gone by itself.
         self.roots.check()?;
+        let kept = work.unusable_sources();
         let Difference { changed, removed, stamps } = self.known.compare(work.files, stamp::is_gone);
         if changed.is_empty() && removed.is_empty() {
             return Ok(());
         }
-        let kept = work.unusable_sources();
         // What could not be used is told once.
         let skipped = if self.has_succeeded { Vec::new() } else { work.skipped };
         let work = Work { files: changed, skipped };

@@ -98,6 +98,9 @@ mod tests {
                 "= same.md",
             ]
         );
-        assert_eq!(serde_json::to_string(&JsonChange::from(&changes[0])).unwrap(), r#"{"action":"add","source":"new.md","chunks":12}"#);
+        assert_eq!(
+            serde_json::to_string(&JsonChange::from(&changes[0])).unwrap(),
+            r#"{"action":"add","source":"new.md","chunks":12}"#
+        );
     }
 }

@@ -108,7 +108,8 @@ pub(crate) fn may_pass(status: &Status) -> bool {
 }
 
 fn reason(status: &Status) -> String {
-    let what = if status.code() == Code::ResourceExhausted { "the server is busy" } else { "the server cannot be reached" };
+    let what =
+        if status.code() == Code::ResourceExhausted { "the server is busy" } else { "the server cannot be reached" };
     match status.message() {
         "" => what.to_owned(),
         message => format!("{what} ({message})"),

@@ -59,7 +59,9 @@ pub(crate) async fn run_once(
     let (messages, mut waiting) = mpsc::channel(WAITING);
     let reading = tokio::task::spawn_blocking({
         let (order, progress) = (Arc::clone(order), progress.clone());
-        move || order.read(&progress, |step| messages.blocking_send(v1::DocumentsIndexRequest { step: Some(step) }).is_ok())
+        move || {
+            order.read(&progress, |step| messages.blocking_send(v1::DocumentsIndexRequest { step: Some(step) }).is_ok())
+        }
     });
     let requests = futures::stream::poll_fn(move |context| waiting.poll_recv(context));
     let mut answers = connection.documents().index(requests).await?.into_inner();
@@ -78,7 +80,8 @@ pub(crate) async fn run_once(
     if !is_committed {
         return Err(Status::unavailable("the server ended the stream before the run was committed"));
     }
-    report.unread = reading.await.map_err(|fault| Status::internal(format!("the thread that reads files ended: {fault}")))?;
+    report.unread =
+        reading.await.map_err(|fault| Status::internal(format!("the thread that reads files ended: {fault}")))?;
     Ok(())
 }
 
@@ -91,7 +94,7 @@ impl Order {
             return unread;
         }
         let mut packer = Packer::default();
-        let mut send_all = |messages: Vec<v1::IndexDocuments>, send: &mut dyn FnMut(Step) -> bool| {
+        let send_all = |messages: Vec<v1::IndexDocuments>, send: &mut dyn FnMut(Step) -> bool| {
             messages.into_iter().all(|message| {
                 let bytes = data_bytes(&message);
                 let is_taken = send(Step::Documents(message));

@@ -138,7 +138,9 @@ impl SplitterFlags {
                 if let (Some(size), Some(overlap)) = (chunk_size, self.chunk_overlap)
                     && overlap >= size
                 {
-                    return Err(usage(format!("--chunk-overlap: must be less than the chunk size of {size}, got {overlap}")));
+                    return Err(usage(format!(
+                        "--chunk-overlap: must be less than the chunk size of {size}, got {overlap}"
+                    )));
                 }
                 splitter::Kind::Token(v1::TokenSplitter { chunk_size, chunk_overlap: self.chunk_overlap })
             }
@@ -155,7 +157,9 @@ impl SplitterFlags {
             Kind::Semantic => splitter::Kind::Semantic(v1::SemanticSplitter::default()),
             Kind::Code => {
                 let Some(language) = self.language.clone() else {
-                    return Err(usage("--splitter code needs --language; automatic takes that of each file".to_owned()));
+                    return Err(usage(
+                        "--splitter code needs --language; automatic takes that of each file".to_owned(),
+                    ));
                 };
                 splitter::Kind::Code(v1::CodeSplitter { chunk_size, language })
             }
@@ -176,7 +180,9 @@ impl SplitterFlags {
         let Some(size) = self.parent_chunk_size else { return Ok(None) };
         let is_by_tokens = self.splitter == Kind::Token;
         if let Some(chunk_size) = self.chunk_size.filter(|chunk_size| *chunk_size > size && !is_by_tokens) {
-            return Err(usage(format!("--parent-chunk-size: must be at least the chunk size of {chunk_size}, got {size}")));
+            return Err(usage(format!(
+                "--parent-chunk-size: must be at least the chunk size of {chunk_size}, got {size}"
+            )));
         }
         let parts = v1::AutomaticSplitter { chunk_size: Some(size), chunk_overlap: Some(0) };
         let splitter = v1::Splitter { kind: Some(splitter::Kind::Automatic(parts)), ..Default::default() };

@@ -62,7 +62,8 @@ struct JsonSkip<'a> {
 impl Summary {
     /// Of a run, or of as much as there was of it.
     pub(crate) fn new(order: &Order, report: Report) -> Self {
-        let named: BTreeSet<&str> = order.work.files.iter().filter(|found| found.file.named).map(|found| found.file.source.as_str()).collect();
+        let named: BTreeSet<&str> =
+            order.work.files.iter().filter(|found| found.file.named).map(|found| found.file.source.as_str()).collect();
         let mut skipped = order.work.skipped.clone();
         skipped.extend(report.unread);
         let problems = report.problems.into_iter();
@@ -180,7 +181,11 @@ impl Summary {
         if self.counts.truncated > 0 {
             say(format_args!(
                 "{} longer than the model reads: the rest was not embedded, use a smaller --chunk-size or --split-overlong",
-                if self.counts.truncated == 1 { "1 chunk is".to_owned() } else { format!("{} chunks are", self.counts.truncated) }
+                if self.counts.truncated == 1 {
+                    "1 chunk is".to_owned()
+                } else {
+                    format!("{} chunks are", self.counts.truncated)
+                }
             ));
         }
     }
@@ -189,16 +194,9 @@ impl Summary {
 /// What a run did, in words: what is zero is left out where it says nothing.
 fn counts(counts: &v1::IndexProgress, took: Duration) -> String {
     let files = counts.added + counts.updated + counts.skipped;
-    let of_files = [
-        (counts.added, "added"),
-        (counts.updated, "written again"),
-        (counts.skipped, "unchanged"),
-    ];
-    let of_chunks = [
-        (counts.embedded, "embedded"),
-        (counts.reused, "kept their vectors"),
-        (counts.resumed, "from an earlier run"),
-    ];
+    let of_files = [(counts.added, "added"), (counts.updated, "written again"), (counts.skipped, "unchanged")];
+    let of_chunks =
+        [(counts.embedded, "embedded"), (counts.reused, "kept their vectors"), (counts.resumed, "from an earlier run")];
     let mut line = format!(
         "{}{}, {}{}",
         count(files, "file"),
@@ -327,7 +325,8 @@ mod tests {
 
     #[test]
     fn json_has_the_names_of_the_contract() {
-        let counts = v1::IndexProgress { added: 1, skipped: 2, chunks: 3, embedded: 3, tokens: 10, ..Default::default() };
+        let counts =
+            v1::IndexProgress { added: 1, skipped: 2, chunks: 3, embedded: 3, tokens: 10, ..Default::default() };
         let summary = summary(counts, vec![skip("a", "binary", SkipKind::Noted)]);
         let json = serde_json::to_value(summary.to_json(Duration::from_secs(2))).unwrap();
         for (name, expected) in [("files", 3), ("added", 1), ("unchanged", 2), ("embedded", 3), ("chunks_deleted", 0)] {

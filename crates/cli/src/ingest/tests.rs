@@ -96,7 +96,8 @@ impl Fake {
                         let is_full = begin.cleanup() == v1::IndexCleanup::Full;
                         let before = state.sources.len();
                         state.sources.retain(|source, _| {
-                            !removed.contains(source) && (!is_full || came.contains_key(source) || state.kept.contains(source))
+                            !removed.contains(source)
+                                && (!is_full || came.contains_key(source) || state.kept.contains(source))
                         });
                         progress.deleted = (before - state.sources.len()) as u64;
                         state.sources.extend(came);
@@ -121,8 +122,7 @@ impl Documents for Fake {
             return Err(fault);
         }
         let progress = self.take(request.into_inner()).await?;
-        let answer =
-            v1::DocumentsIndexResponse { progress: Some(progress), committed: true, ..Default::default() };
+        let answer = v1::DocumentsIndexResponse { progress: Some(progress), committed: true, ..Default::default() };
         Ok(Response::new(Box::pin(futures::stream::iter([Ok(answer)]))))
     }
 
@@ -149,8 +149,7 @@ impl Documents for Fake {
         let request = request.into_inner();
         assert!(request.ids_only());
         let number: usize = request.page_token.parse().unwrap_or(0);
-        let (source, count) =
-            self.with(|state| (state.sources.keys().nth(number).cloned(), state.sources.len()));
+        let (source, count) = self.with(|state| (state.sources.keys().nth(number).cloned(), state.sources.len()));
         let hash = "0123456789abcdef0123456789abcdef";
         let ids = source.into_iter().flat_map(|source| [0, 1].map(|chunk| format!("{source}#{hash}.{chunk}of2")));
         let documents =
@@ -267,7 +266,11 @@ async fn files_go_in_and_come_again() {
     let told = ingest(&server, folder.path(), &[]).await.unwrap();
     assert_eq!((&told["added"], &told["unchanged"]), (&1.into(), &1.into()), "{told}");
     assert_eq!(fake.sources(folder.path()), ["a.txt", "b.md"]);
-    assert_eq!(fake.with(|state| state.kept.clone()), [path("d.txt")], "a file that is too large keeps what is indexed of it");
+    assert_eq!(
+        fake.with(|state| state.kept.clone()),
+        [path("d.txt")],
+        "a file that is too large keeps what is indexed of it"
+    );
     assert!(told["skipped"].to_string().contains("larger than 3000000 bytes"), "{told}");
 }
 
@@ -377,7 +380,9 @@ fn wrong_usage_is_named() {
         (&["x", "--chunk-size", "10", "--chunk-overlap", "11"], "--chunk-overlap"),
         (&["x", "--include", "["], "--include"),
     ] {
-        let Err(Error::Usage(fault)) = parse(arguments).unwrap().order() else { panic!("{arguments:?} must be refused") };
+        let Err(Error::Usage(fault)) = parse(arguments).unwrap().order() else {
+            panic!("{arguments:?} must be refused")
+        };
         assert!(fault.contains(word), "{arguments:?}: {fault}");
     }
 }

@@ -55,8 +55,7 @@ impl Work {
     /// `Usage` for a glob that is none.
     pub(crate) fn find(paths: &[PathBuf], options: WalkOptions, loader: &Loader) -> Result<Self, Error> {
         let mut work = Self::default();
-        let walk = walk_with(paths, options)
-            .map_err(|fault| Error::Usage(format!("--{fault}")))?;
+        let walk = walk_with(paths, options).map_err(|fault| Error::Usage(format!("--{fault}")))?;
         for found in walk {
             match found {
                 Ok(file) if file.is_standard_input() => match loader.read(&file) {
@@ -64,7 +63,11 @@ impl Work {
                         work.files.push(FoundFile { file, metadata: None, contents: Some(contents) });
                     }
                     Err(reason) => {
-                        work.skipped.push(Skip { source: file.source, reason: reason.to_string(), kind: SkipKind::Failure });
+                        work.skipped.push(Skip {
+                            source: file.source,
+                            reason: reason.to_string(),
+                            kind: SkipKind::Failure,
+                        });
                     }
                 },
                 Ok(file) => {

@@ -72,7 +72,12 @@ mod tests {
     /// Writes a file that was not just written, by its time.
     fn write(path: &Path, text: &str, age: u64) {
         fs::write(path, text).unwrap();
-        File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(SystemTime::now() - Duration::from_secs(age))
+            .unwrap();
     }
 
     fn found(root: &Path) -> Vec<FoundFile> {
