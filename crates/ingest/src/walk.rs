@@ -338,6 +338,21 @@ mod tests {
     }
 
     #[test]
+    fn ignore_files_count_unless_they_shall_not() {
+        let root = tree(&["d/a.md", "d/b.md", "d/c.md", "d/e.md"]);
+        fs::write(root.path().join("d/.gitignore"), "a.md\n").unwrap();
+        fs::write(root.path().join("d/.ignore"), "b.md\n").unwrap();
+        fs::write(root.path().join("d/.tollerignore"), "c.md\n").unwrap();
+        let files = |no_ignore| -> Vec<String> {
+            let options = WalkOptions { no_ignore, ..WalkOptions::default() };
+            let found = walk_with([root.path().join("d")], options).unwrap().flatten();
+            found.map(|file| file.path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(files(false), ["e.md"]);
+        assert_eq!(files(true), ["a.md", "b.md", "c.md", "e.md"]);
+    }
+
+    #[test]
     fn named_files_are_tried_and_given_once() {
         let root = tree(&["d/x.log", "d/a.md", "d/.hidden"]);
         let found = listing(root.path(), &["d", "d/./a.md", "d/x.log", "d/x.log", "d/.hidden"]);
