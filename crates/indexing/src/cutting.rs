@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use toller_core::error::{Error, Result};
-use toller_core::{EmbeddingRole, Embeddings, Metadata, RequestContext, Tokenizer};
+use toller_core::{EmbeddingRole, Embeddings, Metadata, Metric, RequestContext, Tokenizer, Vector};
 use toller_ingest::{BuiltSplitter, Chunk, Error as Fault, Format, OverlongChunks, Structure, TokenLimit};
 
 use crate::automatic;
@@ -131,11 +131,13 @@ impl Cutter {
         Ok(built)
     }
 
-    async fn embed(&self, context: &RequestContext, windows: &[String]) -> Result<Vec<Vec<f32>>> {
+    async fn embed(&self, context: &RequestContext, windows: &[String]) -> Result<Vec<Vector>> {
         let mut vectors = Vec::with_capacity(windows.len());
         for some in windows.chunks(SENTENCES) {
-            let embedded = self.model.embed(context, EmbeddingRole::Document, some.to_vec()).await?;
-            vectors.extend(embedded.into_iter().map(|embedding| embedding.vector));
+            for embedding in self.model.embed(context, EmbeddingRole::Document, some.to_vec()).await? {
+                let vector = Vector::new(embedding.vector, Metric::Cosine);
+                vectors.push(vector.map_err(|fault| Error::Internal(format!("the embedding of a sentence {fault}")))?);
+            }
         }
         Ok(vectors)
     }

@@ -123,7 +123,7 @@ impl Board {
     }
 
     /// Changes that wait to be told.
-    pub(crate) fn untold_changes(&self) -> usize {
+    pub fn untold_changes(&self) -> usize {
         self.0.lock().changes.len()
     }
 }

@@ -13,7 +13,7 @@ pub enum Program {
 
 /// Settings that only a gateway reads: of data, of the language model that retrievers ask, and of requests that have documents and
 /// filters.
-const GATEWAY_ONLY: [&str; 25] = [
+const GATEWAY_ONLY: [&str; 26] = [
     "auth.require_tenant",
     "data.dir",
     "store.backend",
