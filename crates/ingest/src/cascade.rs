@@ -30,6 +30,8 @@ pub(crate) enum Merged {
     Shorter,
     /// Those that fit into a chunk.
     Fitting,
+    /// Those that fit into a chunk once they are stripped; whitespace at the ends of a chunk is not counted at all.
+    FittingStripped,
     /// All: a longer one is a chunk, as in LangChain's character splitter.
     All,
 }
@@ -144,7 +146,7 @@ impl Run<'_, '_> {
         }
         let is_merged = match self.rules.merged {
             Merged::Shorter => piece.length() < self.rules.chunk_size,
-            Merged::Fitting => piece.length() <= self.rules.chunk_size,
+            Merged::Fitting | Merged::FittingStripped => piece.length() <= self.rules.chunk_size,
             Merged::All => true,
         };
         if is_merged {
@@ -192,7 +194,11 @@ impl Run<'_, '_> {
     }
 
     fn piece(&self, bytes: Range<usize>, chars: Range<usize>) -> Piece {
-        let first_unit = self.measure.before(bytes.start, chars.start);
+        let (counted, counted_chars) = match self.rules.merged {
+            Merged::FittingStripped => self.stripped(bytes.clone(), chars.clone()),
+            _ => (bytes.clone(), chars.clone()),
+        };
+        let first_unit = self.measure.before(counted.start, counted_chars.start);
         Piece {
             start: bytes.start,
             end: bytes.end,
@@ -200,8 +206,20 @@ impl Run<'_, '_> {
             end_char: chars.end,
             first_unit,
             // Of nothing at all, nothing has begun.
-            end_unit: self.measure.until(bytes.end, chars.end).max(first_unit),
+            end_unit: self.measure.until(counted.end, counted_chars.end).max(first_unit),
         }
+    }
+
+    /// The part, in bytes and in code points, without what is taken off its ends; its beginning when nothing is left.
+    fn stripped(&self, bytes: Range<usize>, chars: Range<usize>) -> (Range<usize>, Range<usize>) {
+        let part = slice(self.text, bytes.start, bytes.end);
+        let before = slice(self.text, 0, bytes.start).chars().next_back();
+        let Some((leading, trailing)) = self.rules.strip.ends(part, before) else {
+            return (bytes.start..bytes.start, chars.start..chars.start);
+        };
+        let count = |text: &str| text.chars().count();
+        let taken = count(slice(part, 0, leading))..count(slice(part, part.len() - trailing, part.len()));
+        (bytes.start + leading..bytes.end - trailing, chars.start + taken.start..chars.end - taken.end)
     }
 
     fn count_chars(&mut self, start: usize, end: usize) -> usize {

@@ -46,7 +46,7 @@ impl CodeSplitter {
             length: Length::CodePoints,
             keep_separator: KeepSeparator::Start,
             strip: Strip::BlankLines,
-            merged: Merged::Fitting,
+            merged: Merged::FittingStripped,
         };
         Ok(Self { language, rules, separators })
     }

@@ -34,7 +34,7 @@ const PATH: &str = "splitter";
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum SplitterSpec {
     /// The whole document is one chunk.
@@ -527,14 +527,14 @@ mod tests {
     fn every_kind_is_built() {
         for (json, text, expected) in [
             (r#"{"whole": {}}"#, " a\n\nb ", vec![" a\n\nb "]),
-            (r#"{"recursive": {"chunk_size": 5, "chunk_overlap": 0}}"#, "one two three", vec!["one", "two", "three"]),
+            (r#"{"recursive": {"chunk_size": 6, "chunk_overlap": 0}}"#, "one two three", vec!["one", "two", "three"]),
             (
                 r#"{"recursive": {"chunk_size": 3, "chunk_overlap": 0, "length": "tokens"}}"#,
                 "a b c d e f",
                 vec!["a b c", "d e f"],
             ),
             (
-                r#"{"recursive": {"chunk_size": 9, "separators": {"language": "python"}}}"#,
+                r#"{"recursive": {"chunk_size": 9, "chunk_overlap": 0, "separators": {"language": "python"}}}"#,
                 "a = 1\ndef b(): 2",
                 vec!["a = 1", "def b():", "2"],
             ),
