@@ -170,7 +170,9 @@ impl Language {
         let read = |pattern: &&str| match dialect {
             Dialect::Literal => Ok(Separator::literal(*pattern)),
             Dialect::Escaped => Ok(Separator::literal(pattern.replace(r"\\", r"\"))),
-            Dialect::Regex if !pattern.contains(['\\', '[', '(', '+', '*', '.', '?', '{']) => Ok(Separator::literal(*pattern)),
+            Dialect::Regex if !pattern.contains(['\\', '[', '(', '+', '*', '.', '?', '{']) => {
+                Ok(Separator::literal(*pattern))
+            }
             Dialect::Regex => Separator::regex(pattern),
         };
         self.patterns().iter().map(read).collect()
@@ -214,7 +216,10 @@ mod tests {
     #[test]
     fn functions_are_joints() {
         let python = "import os\n\ndef one():\n    return 1\n\ndef two():\n    return 2\n";
-        assert_eq!(texts(Language::Python, 30, python), ["import os", "def one():\n    return 1", "def two():\n    return 2"]);
+        assert_eq!(
+            texts(Language::Python, 30, python),
+            ["import os", "def one():\n    return 1", "def two():\n    return 2"]
+        );
     }
 
     #[test]

@@ -77,8 +77,8 @@ pub use sentence::SentenceSplitter;
 pub use separator::{KeepSeparator, Separator, SeparatorSet};
 pub use skip::{SkipReason, Skipped};
 pub use spec::{
-    BuiltSplitter, CharacterSpec, CodeSpec, HeadingName, HeadingsSpec, JsonSpec, LengthUnit, RecursiveSpec, SemanticSpec,
-    SentenceSpec, SeparatorsSpec, SplitterSpec, TokenSpec,
+    BuiltSplitter, CharacterSpec, CodeSpec, HeadingName, HeadingsSpec, JsonSpec, LengthUnit, RecursiveSpec,
+    SemanticSpec, SentenceSpec, SeparatorsSpec, SplitterSpec, TokenSpec,
 };
 pub use splitter::{Chunk, Splitter};
 pub use structure::{Heading, Structure};
