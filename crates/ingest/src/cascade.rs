@@ -30,6 +30,8 @@ pub(crate) enum Merged {
     Shorter,
     /// Those that fit into a chunk.
     Fitting,
+    /// Those that fit into a chunk once they are stripped; whitespace at the ends of a chunk is not counted at all.
+    FittingStripped,
     /// All: a longer one is a chunk, as in LangChain's character splitter.
     All,
 }
@@ -128,11 +130,13 @@ impl Run<'_, '_> {
             let piece_end = piece_end.max(start);
             let next_start = next_start.max(piece_end);
             let end_char = first_char + self.count_chars(start, piece_end);
-            self.take(self.piece(start..piece_end, first_char..end_char), &mut merge, next_level)?;
+            let piece = self.piece(start..piece_end, first_char..end_char);
+            self.take(piece, &mut merge, next_level)?;
             first_char = end_char + self.count_chars(piece_end, next_start);
             start = next_start;
         }
-        self.take(self.piece(start..whole.end, first_char..whole.end_char), &mut merge, next_level)?;
+        let rest = self.piece(start..whole.end, first_char..whole.end_char);
+        self.take(rest, &mut merge, next_level)?;
         self.emit_stripped(merge.finish());
         Ok(())
     }
@@ -144,7 +148,7 @@ impl Run<'_, '_> {
         }
         let is_merged = match self.rules.merged {
             Merged::Shorter => piece.length() < self.rules.chunk_size,
-            Merged::Fitting => piece.length() <= self.rules.chunk_size,
+            Merged::Fitting | Merged::FittingStripped => piece.length() <= self.rules.chunk_size,
             Merged::All => true,
         };
         if is_merged {
@@ -169,16 +173,14 @@ impl Run<'_, '_> {
         if self.rules.strip == Strip::Nothing {
             return self.emit(merged);
         }
-        let before = slice(self.text, 0, merged.start).chars().next_back();
-        let Some((leading, trailing)) = self.rules.strip.ends(slice(self.text, merged.start, merged.end), before) else {
+        let (bytes, chars) = self.stripped(merged.start..merged.end, merged.first_char..merged.end_char);
+        if bytes.is_empty() {
             self.steps += piece_bytes(merged);
             return;
-        };
-        let start = self.graphemes.around(merged.start + leading, merged.start).start;
-        let end = self.graphemes.around(merged.end - trailing, start).end;
-        let first_char = merged.first_char + self.count_chars(merged.start, start);
-        let end_char = merged.end_char - self.count_chars(end, merged.end);
-        self.emit(self.piece(start..end, first_char..end_char));
+        }
+        let stripped =
+            Piece { start: bytes.start, end: bytes.end, first_char: chars.start, end_char: chars.end, ..merged };
+        self.emit(stripped);
     }
 
     fn emit(&mut self, piece: Piece) {
@@ -191,8 +193,12 @@ impl Run<'_, '_> {
         });
     }
 
-    fn piece(&self, bytes: Range<usize>, chars: Range<usize>) -> Piece {
-        let first_unit = self.measure.before(bytes.start, chars.start);
+    fn piece(&mut self, bytes: Range<usize>, chars: Range<usize>) -> Piece {
+        let (counted, counted_chars) = match self.rules.merged {
+            Merged::FittingStripped => self.stripped(bytes.clone(), chars.clone()),
+            _ => (bytes.clone(), chars.clone()),
+        };
+        let first_unit = self.measure.before(counted.start, counted_chars.start);
         Piece {
             start: bytes.start,
             end: bytes.end,
@@ -200,8 +206,23 @@ impl Run<'_, '_> {
             end_char: chars.end,
             first_unit,
             // Of nothing at all, nothing has begun.
-            end_unit: self.measure.until(bytes.end, chars.end).max(first_unit),
+            end_unit: self.measure.until(counted.end, counted_chars.end).max(first_unit),
         }
+    }
+
+    /// The part, in bytes and in code points, without what is taken off its ends; its beginning when nothing is left.
+    fn stripped(&mut self, bytes: Range<usize>, chars: Range<usize>) -> (Range<usize>, Range<usize>) {
+        let before = slice(self.text, 0, bytes.start).chars().next_back();
+        let ends = self.rules.strip.ends(slice(self.text, bytes.start, bytes.end), before);
+        let Some((leading, trailing)) = ends else {
+            return (bytes.start..bytes.start, chars.start..chars.start);
+        };
+        // Whitespace that a mark stands on is not taken off.
+        let start = self.graphemes.around(bytes.start + leading, bytes.start).start;
+        let end = self.graphemes.around(bytes.end - trailing, start).end;
+        let first_char = chars.start + self.count_chars(bytes.start, start);
+        let end_char = chars.end - self.count_chars(end, bytes.end);
+        (start..end, first_char..end_char)
     }
 
     fn count_chars(&mut self, start: usize, end: usize) -> usize {

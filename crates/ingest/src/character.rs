@@ -155,7 +155,9 @@ mod tests {
 
     #[test]
     fn pieces_are_merged_with_overlap() {
-        assert_eq!(texts(builder(7, 3, " "), "foo bar baz qux"), ["foo bar", "baz qux"]);
+        let dropped = builder(7, 3, " ").keep_separator(KeepSeparator::No);
+        assert_eq!(texts(dropped, "foo bar baz qux"), ["foo bar", "bar baz", "baz qux"]);
+        assert_eq!(texts(builder(7, 0, " "), "foo bar baz qux"), ["foo bar", "baz", "qux"], "kept, it counts");
         assert_eq!(texts(builder(9, 4, " "), "foo bar baz qux"), ["foo bar", "bar baz", "baz qux"]);
     }
 

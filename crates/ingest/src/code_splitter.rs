@@ -46,7 +46,7 @@ impl CodeSplitter {
             length: Length::CodePoints,
             keep_separator: KeepSeparator::Start,
             strip: Strip::BlankLines,
-            merged: Merged::Fitting,
+            merged: Merged::FittingStripped,
         };
         Ok(Self { language, rules, separators })
     }
@@ -76,12 +76,10 @@ mod tests {
 
     #[test]
     fn items_are_kept_whole() {
-        let rust = "use std::fmt;\n\n/// One.\nfn one() -> u8 {\n    let a = 1;\n\n    a\n}\n\nfn two() {\n    three();\n}\n";
-        let expected = [
-            "use std::fmt;",
-            "/// One.\nfn one() -> u8 {\n    let a = 1;\n\n    a\n}",
-            "fn two() {\n    three();\n}",
-        ];
+        let rust =
+            "use std::fmt;\n\n/// One.\nfn one() -> u8 {\n    let a = 1;\n\n    a\n}\n\nfn two() {\n    three();\n}\n";
+        let expected =
+            ["use std::fmt;", "/// One.\nfn one() -> u8 {\n    let a = 1;\n\n    a\n}", "fn two() {\n    three();\n}"];
         assert_eq!(texts(Language::Rust, 50, rust), expected);
     }
 

@@ -245,8 +245,7 @@ mod tests {
             let at = text.find(title).unwrap();
             Heading { level, title: title.to_owned(), bytes: at..at + title.len() }
         };
-        let structure =
-            Structure::default().with_headings(vec![heading(1, "Chapter 1"), heading(2, "Section 1.1")]);
+        let structure = Structure::default().with_headings(vec![heading(1, "Chapter 1"), heading(2, "Section 1.1")]);
         let chunks = HeadingSplitter::default().split_structured(text, &structure).unwrap();
         assert_eq!(chunks[1].text, "Section 1.1\n\nSection text.");
         assert_eq!(chunks[1].metadata.get("Header 1"), Some(&Value::from("Chapter 1")));

@@ -64,7 +64,7 @@ impl Default for JsonSplitter {
             length: Length::CodePoints,
             keep_separator: KeepSeparator::Start,
             strip: Strip::Whitespace,
-            merged: Merged::Fitting,
+            merged: Merged::FittingStripped,
         };
         Self { rules }
     }

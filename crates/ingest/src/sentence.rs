@@ -38,7 +38,7 @@ impl SentenceSplitter {
             length: Length::CodePoints,
             keep_separator: KeepSeparator::Start,
             strip: Strip::Whitespace,
-            merged: Merged::Fitting,
+            merged: Merged::FittingStripped,
         };
         Ok(Self { rules })
     }

@@ -9,8 +9,8 @@ use crate::whitespace;
 
 /// Abbreviations that a name follows: the sentence goes on.
 const TITLES: [&str; 22] = [
-    "Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "St.", "Rev.", "Gen.", "Col.", "Capt.", "Lt.", "Sgt.", "Gov.", "Sen.", "Rep.",
-    "Hon.", "vs.", "e.g.", "i.e.", "cf.", "approx.", "Mme.",
+    "Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "St.", "Rev.", "Gen.", "Col.", "Capt.", "Lt.", "Sgt.", "Gov.", "Sen.",
+    "Rep.", "Hon.", "vs.", "e.g.", "i.e.", "cf.", "approx.", "Mme.",
 ];
 
 /// Abbreviations after which the sentence goes on when a number follows.
@@ -103,7 +103,10 @@ mod tests {
             ("你好世界。今天天气很好！我们去吗？好", vec!["你好世界。", "今天天气很好！", "我们去吗？", "好"]),
             ("Ask Dr. Smith. See Fig. 3 and e.g. Rex.", vec!["Ask Dr. Smith. ", "See Fig. 3 and e.g. Rex."]),
             ("He said No. She left.", vec!["He said No. ", "She left."]),
-            ("a broken\nline of text\nA new one\n\nand another", vec!["a broken\nline of text\n", "A new one\n\n", "and another"]),
+            (
+                "a broken\nline of text\nA new one\n\nand another",
+                vec!["a broken\nline of text\n", "A new one\n\n", "and another"],
+            ),
             ("  \n Lead. End. \n ", vec!["  \n Lead. ", "End. \n "]),
             ("", vec![]),
         ] {

@@ -34,7 +34,7 @@ const PATH: &str = "splitter";
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum SplitterSpec {
     /// The whole document is one chunk.
@@ -527,14 +527,14 @@ mod tests {
     fn every_kind_is_built() {
         for (json, text, expected) in [
             (r#"{"whole": {}}"#, " a\n\nb ", vec![" a\n\nb "]),
-            (r#"{"recursive": {"chunk_size": 5, "chunk_overlap": 0}}"#, "one two three", vec!["one", "two", "three"]),
+            (r#"{"recursive": {"chunk_size": 6, "chunk_overlap": 0}}"#, "one two three", vec!["one", "two", "three"]),
             (
                 r#"{"recursive": {"chunk_size": 3, "chunk_overlap": 0, "length": "tokens"}}"#,
                 "a b c d e f",
                 vec!["a b c", "d e f"],
             ),
             (
-                r#"{"recursive": {"chunk_size": 9, "separators": {"language": "python"}}}"#,
+                r#"{"recursive": {"chunk_size": 9, "chunk_overlap": 0, "separators": {"language": "python"}}}"#,
                 "a = 1\ndef b(): 2",
                 vec!["a = 1", "def b():", "2"],
             ),
@@ -543,12 +543,20 @@ mod tests {
                 "ab1cd2ef",
                 vec!["ab", "cd", "ef"],
             ),
-            (r#"{"character": {"chunk_size": 2, "separator": ".", "keep_separator": "end"}}"#, "a.b.c", vec!["a.", "b.", "c"]),
+            (
+                r#"{"character": {"chunk_size": 2, "separator": ".", "keep_separator": "end"}}"#,
+                "a.b.c",
+                vec!["a.", "b.", "c"],
+            ),
             (r#"{"token": {"chunk_size": 3, "chunk_overlap": 1}}"#, "1 2 3 4 5", vec!["1 2 3", "3 4 5"]),
             (r#"{"headings": {}}"#, "no headings", vec!["no headings"]),
             (r#"{"json": {"chunk_size": 6}}"#, "[1, 2, 3, 4]", vec!["[1, 2,", "3, 4]"]),
             (r#"{"sentence": {"chunk_size": 8}}"#, "One. Two. Three.", vec!["One.", "Two.", "Three."]),
-            (r#"{"code": {"language": "rust", "chunk_size": 12}}"#, "fn a() {}\nfn b() {}", vec!["fn a() {}", "fn b() {}"]),
+            (
+                r#"{"code": {"language": "rust", "chunk_size": 12}}"#,
+                "fn a() {}\nfn b() {}",
+                vec!["fn a() {}", "fn b() {}"],
+            ),
         ] {
             assert_eq!(texts(json, text), expected, "{json}");
         }
@@ -581,7 +589,10 @@ mod tests {
             ),
             (r#"{"headings": {"inner": {"semantic": {}}}}"#, "splitter.headings.inner: must not be semantic"),
             (r#"{"json": {"chunk_size": 0}}"#, "splitter.json.chunk_size: must be at least 1, got 0"),
-            (r#"{"semantic": {"buffer_size": 17}}"#, "splitter.semantic.buffer_size: must be at most 16 sentences, got 17"),
+            (
+                r#"{"semantic": {"buffer_size": 17}}"#,
+                "splitter.semantic.buffer_size: must be at most 16 sentences, got 17",
+            ),
             (
                 r#"{"semantic": {"threshold": {"percentile": 101}}}"#,
                 "splitter.semantic.threshold: must be a percentile of 0 to 100, got 101",
@@ -591,7 +602,10 @@ mod tests {
             assert_eq!(read(json).validate().unwrap_err().to_string(), fault);
         }
         for (json, start) in [
-            (r#"{"character": {"separator": "(", "is_separator_regex": true}}"#, "splitter.character.separator: \"(\" is not"),
+            (
+                r#"{"character": {"separator": "(", "is_separator_regex": true}}"#,
+                "splitter.character.separator: \"(\" is not",
+            ),
             (r#"{"recursive": {"separators": {"expressions": ["("]}}}"#, "splitter.recursive.separators: \"(\" is not"),
         ] {
             let fault = read(json).validate().unwrap_err().to_string();
@@ -604,7 +618,10 @@ mod tests {
     #[test]
     fn tokens_need_a_model() {
         for (json, fault) in [
-            (r#"{"token": {}}"#, "splitter.token.chunk_size: counts tokens, which needs a model that runs in this process"),
+            (
+                r#"{"token": {}}"#,
+                "splitter.token.chunk_size: counts tokens, which needs a model that runs in this process",
+            ),
             (
                 r#"{"headings": {"inner": {"recursive": {"length": "tokens"}}}}"#,
                 "splitter.headings.inner.recursive.length: counts tokens, which needs a model that runs in this process",

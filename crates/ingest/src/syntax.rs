@@ -77,7 +77,8 @@ fn is_joined_to_what_is_before(cursor: &TreeCursor<'_>, node: Node<'_>, text: &s
     let is_written_above = ["comment", "attribute", "decorator", "annotation"].iter().any(|above| kind.contains(above));
     let gap = text.get(before.end_byte()..node.start_byte()).unwrap_or_default();
     // Some grammars have the line end in a comment, some do not.
-    let line_ends = gap.matches('\n').count() + usize::from(text.get(..before.end_byte()).unwrap_or_default().ends_with('\n'));
+    let line_ends =
+        gap.matches('\n').count() + usize::from(text.get(..before.end_byte()).unwrap_or_default().ends_with('\n'));
     is_written_above && line_ends <= 1
 }
 
