@@ -78,7 +78,9 @@ fn open(bytes: &[u8]) -> Result<Document, SkipReason> {
                 // Ends the thread, past the crate, without a message on standard error.
                 resume_unwind(Box::new(TooMuchWork));
             }
-            Some((id, object.clone()))
+            // Of objects that are not within others only whether there is something is looked at.
+            let kept = if matches!(object, Object::Stream(_)) { Object::Null } else { object.clone() };
+            Some((id, kept))
         }),
         max_decompressed_size: Some(guard.most_bytes_of_an_object_stream()),
         ..lopdf::LoadOptions::default()
