@@ -103,6 +103,13 @@ fn titles_are_of_the_file() {
     objects.push(object("<< /Title (The\\ntoller) >>"));
     let found = pages(file_with_trailer(&objects, "/Info 6 0 R"), 1 << 20).unwrap().next().unwrap().unwrap();
     assert_eq!(found.title.as_deref(), Some("The toller"));
+    for (bytes, text) in [
+        (&b"na\xefve \x85 \xa05"[..], "naïve – €5"),
+        (b"\xfe\xff\x72\xd7\x00", "狗"),
+        (b"\xef\xbb\xbf\xe7\x8b\x97", "狗"),
+    ] {
+        assert_eq!(text_string(bytes), text);
+    }
 }
 
 #[test]
