@@ -78,7 +78,9 @@ fn open(bytes: &[u8]) -> Result<Document, SkipReason> {
                 // Ends the thread, past the crate, without a message on standard error.
                 resume_unwind(Box::new(TooMuchWork));
             }
-            Some((id, object.clone()))
+            // Of objects that are not within others only whether there is something is looked at.
+            let kept = if matches!(object, Object::Stream(_)) { Object::Null } else { object.clone() };
+            Some((id, kept))
         }),
         max_decompressed_size: Some(guard.most_bytes_of_an_object_stream()),
         ..lopdf::LoadOptions::default()
@@ -105,11 +107,33 @@ fn page_ids(document: &Document) -> Vec<ObjectId> {
 /// What the file says of itself, on one line.
 fn title(document: &Document) -> Option<String> {
     let information = document.trailer.get_deref(b"Info", document).and_then(Object::as_dict).ok()?;
-    let title = lopdf::decode_text_string(information.get_deref(b"Title", document).ok()?).ok()?;
-    let words: Vec<&str> =
-        title.split(|character: char| character.is_control() || whitespace::is_space(character)).collect();
-    let title = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let title = text_string(information.get_deref(b"Title", document).and_then(Object::as_str).ok()?);
+    let words = title.split(|character: char| character.is_control() || whitespace::is_space(character));
+    let title = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     (!title.is_empty()).then_some(title)
+}
+
+/// What PDF's own encoding has from 0x80 on, before it goes on as Latin-1 does.
+const OWN_LETTERS: [char; 33] = [
+    '•', '†', '‡', '…', '—', '–', 'ƒ', '⁄', '‹', '›', '−', '‰', '„', '“', '”', '‘', '’', '‚', '™', 'ﬁ', 'ﬂ', 'Ł', 'Œ',
+    'Š', 'Ÿ', 'Ž', 'ı', 'ł', 'œ', 'š', 'ž', '\u{fffd}', '€',
+];
+
+/// A text outside of pages: UTF-16 or UTF-8 with a byte order mark, else PDF's own encoding.
+fn text_string(bytes: &[u8]) -> String {
+    if let Some(utf16) = bytes.strip_prefix(b"\xfe\xff") {
+        let (pairs, _) = utf16.as_chunks::<2>();
+        let units = pairs.iter().map(|pair| u16::from_be_bytes(*pair));
+        return char::decode_utf16(units).filter_map(Result::ok).collect();
+    }
+    if let Some(utf8) = bytes.strip_prefix(b"\xef\xbb\xbf") {
+        return String::from_utf8_lossy(utf8).into_owned();
+    }
+    let letter = |byte: &u8| {
+        let own = byte.checked_sub(0x80).and_then(|place| OWN_LETTERS.get(usize::from(place)));
+        own.copied().unwrap_or(char::from(*byte))
+    };
+    bytes.iter().map(letter).collect()
 }
 
 /// An entry of a page, or of what the page tree has above it.

@@ -402,6 +402,114 @@ mod tests {
         assert_eq!(reasons, ["its name is not valid Unicode, rename it", "not a regular file"]);
     }
 
+    fn listing_with(root: &Path, paths: &[&str], options: WalkOptions) -> Vec<String> {
+        let prefix = format!("{}/", root.to_str().unwrap());
+        walk_with(paths.iter().map(|path| root.join(path)), options)
+            .unwrap()
+            .map(|found| match found {
+                Ok(file) => file.source.replace(&prefix, ""),
+                Err(skipped) => format!("{} [{}]", skipped.source.replace(&prefix, ""), skipped.reason),
+            })
+            .collect()
+    }
+
+    fn strings(globs: &[&str]) -> Vec<String> {
+        globs.iter().map(|glob| (*glob).to_owned()).collect()
+    }
+
+    #[test]
+    fn ignore_files_count_outside_of_git_too() {
+        let root = tree(&["d/a.md", "d/b.md", "d/c.md", "d/e.md", "d/out/x.md", "d/in/b.md", "d/in/keep.md"]);
+        fs::write(root.path().join("d/.gitignore"), "/b.md\nout/\n").unwrap();
+        fs::write(root.path().join("d/.ignore"), "c.md\n").unwrap();
+        fs::write(root.path().join("d/.tollerignore"), "e.md\nkeep.md\n").unwrap();
+        fs::write(root.path().join("d/in/.tollerignore"), "!keep.md\n").unwrap();
+        let found = listing(root.path(), &["d"]);
+        let files: Vec<_> = found.iter().filter(|name| !name.contains('[')).collect();
+        assert_eq!(files, ["d/a.md", "d/in/b.md", "d/in/keep.md"]);
+        assert_eq!(listing(root.path(), &["d/b.md"]), ["d/b.md"], "what is named is taken");
+    }
+
+    #[test]
+    fn a_line_that_is_no_glob_is_told_and_the_others_count() {
+        let root = tree(&["d/a.md", "d/b.md"]);
+        fs::write(root.path().join("d/.tollerignore"), "x{\nb.md\n").unwrap();
+        let found = listing(root.path(), &["d"]);
+        assert!(found.iter().any(|line| line.contains("a line of this ignore file is not used")), "{found:?}");
+        assert!(found.contains(&"d/a.md".to_owned()) && !found.contains(&"d/b.md".to_owned()), "{found:?}");
+    }
+
+    #[test]
+    fn globs_choose_what_is_taken() {
+        let root = tree(&["d/a.md", "d/a.txt", "d/drafts/b.md", "d/sub/drafts/c.md", "d/sub/d.md"]);
+        let options =
+            WalkOptions { include: strings(&["*.md"]), exclude: strings(&["/drafts"]), ..WalkOptions::default() };
+        assert_eq!(
+            listing_with(root.path(), &["d"], options),
+            [
+                "d/a.md",
+                "d/a.txt [left out by the globs]",
+                "d/drafts [left out by the globs]",
+                "d/sub/d.md",
+                "d/sub/drafts/c.md"
+            ]
+        );
+        let folder = WalkOptions { include: strings(&["sub"]), ..WalkOptions::default() };
+        let found = listing_with(root.path(), &["d"], folder);
+        assert_eq!(
+            found.iter().filter(|name| !name.contains('[')).collect::<Vec<_>>(),
+            ["d/sub/d.md", "d/sub/drafts/c.md"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_glob_is_refused() {
+        for (glob, field) in [("a{b", "include"), ("", "exclude"), ("!a", "exclude"), ("# a", "include")] {
+            let mut options = WalkOptions::default();
+            if field == "include" { &mut options.include } else { &mut options.exclude }.push(glob.to_owned());
+            let fault = walk_with(["."], options).err().unwrap().to_string();
+            assert!(fault.starts_with(&format!("{field}: {glob:?} is no glob")), "{fault}");
+        }
+    }
+
+    #[test]
+    fn hidden_files_are_taken_when_asked_for() {
+        let root = tree(&["d/.notes/a.md", "d/.b.md"]);
+        let options = WalkOptions { hidden: true, ..WalkOptions::default() };
+        assert_eq!(listing_with(root.path(), &["d"], options), ["d/.b.md", "d/.notes/a.md"]);
+    }
+
+    #[test]
+    fn standard_input_is_a_source_with_a_name() {
+        let file = walk(["-"]).next().unwrap().unwrap();
+        assert_eq!((file.source.as_str(), file.format), ("-", None));
+        assert!(file.is_standard_input());
+        let options = WalkOptions { standard_input_name: Some("notes.md".to_owned()), ..WalkOptions::default() };
+        let file = walk_with(["-"], options).unwrap().next().unwrap().unwrap();
+        assert_eq!((file.source.as_str(), file.format), ("notes.md", Some(Format::Markdown)));
+    }
+
+    #[test]
+    fn many_files_are_in_the_order_of_their_names() {
+        let names: Vec<String> = (0..2000).map(|n| format!("d/{}/{:02}.md", n % 7, n * 37 % 2000)).collect();
+        let root = tree(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let found = listing(root.path(), &["d"]);
+        assert_eq!(found.len(), 2000);
+        assert!(found.is_sorted(), "the order is that of the names' bytes");
+    }
+
+    #[test]
+    fn the_operating_systems_refusals_keep_the_path() {
+        let denied = ignore::Error::Io(std::io::ErrorKind::PermissionDenied.into());
+        let fault = ignore::Error::WithDepth {
+            depth: 2,
+            err: Box::new(ignore::Error::WithPath { path: "d/secret".into(), err: Box::new(denied) }),
+        };
+        let skipped = refused(&fault, Path::new("d"));
+        assert_eq!(skipped.to_string(), "d/secret: cannot be read: permission denied");
+        assert!(!skipped.named);
+    }
+
     #[test]
     fn names_are_the_paths_as_given() {
         for (path, name) in [

@@ -44,6 +44,8 @@ fn rows_of_tables_are_lines() {
 fn tables_for_layout_keep_the_lines_in_them() {
     let html = "<table><tr><td><table><tr><td>a<td>b</tr><tr><td>c<td>d</tr></table></td></tr></table>";
     assert_eq!(text(html), "a | b\nc | d");
+    let frame = "<table><tr><td>Menu<td><h1>Title</h1>text<br>more<table><tr><td>1<td>2</table>end</table>";
+    assert_eq!(text(frame), "Menu\n\nTitle\n\ntext\nmore\n\n1 | 2\n\nend");
 }
 
 #[test]
@@ -71,20 +73,23 @@ fn titles_are_of_the_page_or_of_its_first_heading() {
 #[test]
 fn headings_know_their_place() {
     let html = "<h1>Guide<a class=headerlink href=#guide>¶</a></h1><p>Intro.</p><div><h2>Ins<b>tall</b><br>it</h2>\
-                <p>Run.</p></div><ul><li><h3>Item</h3>text</ul><table><tr><td><h4>no</h4></table><h2></h2>";
+                <p>Run.</p></div><ul><li><h3>Item</h3>text</ul><table><tr><td><h4>cell</h4></table><h2></h2>";
     let loaded = load(html);
-    assert_eq!(loaded.text, "Guide\n\nIntro.\n\nInstall it\n\nRun.\n\nItem\ntext\n\nno");
+    assert_eq!(loaded.text, "Guide\n\nIntro.\n\nInstall it\n\nRun.\n\nItem\ntext\n\ncell");
     let seen: Vec<_> = loaded
         .structure
         .headings()
         .iter()
         .map(|heading| (heading.level, heading.title.as_str(), &loaded.text[heading.bytes.clone()]))
         .collect();
-    assert_eq!(seen, [(1, "Guide", "Guide"), (2, "Install it", "Install it"), (3, "Item", "Item")]);
+    assert_eq!(
+        seen,
+        [(1, "Guide", "Guide"), (2, "Install it", "Install it"), (3, "Item", "Item"), (4, "cell", "cell")]
+    );
     let levels = loaded.structure.levels();
     assert_eq!(levels[0], [0]);
     assert_eq!(levels[1], [loaded.text.find("Install").unwrap()]);
-    let blocks = ["Intro", "Run", "no"].map(|block| loaded.text.find(block).unwrap());
+    let blocks = ["Intro", "Run"].map(|block| loaded.text.find(block).unwrap());
     assert_eq!(levels[6], blocks);
 }
 
@@ -117,6 +122,7 @@ fn tags_in_any_disorder_give_text() {
         ("<li>a<td>b</ul>c", "- ab c"),
         ("<h1>a<h2>b", "a\n\nb"),
         ("<h1>a<p>b", "a\n\nb"),
+        ("<h1><li>a<td><td>b", "a b"),
         ("<nav>a", "a"),
         ("<b", ""),
         ("a<b", "a"),

@@ -30,6 +30,8 @@ struct Row {
     in_cell: bool,
     /// Cells of this row that began.
     cells: usize,
+    /// Separators that come before what is written next; a row does not end with them.
+    separators: usize,
 }
 
 #[derive(Debug, Default)]
@@ -56,12 +58,11 @@ impl Writer {
             Kind::Inline | Kind::Void | Kind::PassedOver | Kind::Title => {}
             Kind::Heading(level) => {
                 self.end_heading();
-                self.apart(Gap::BlankLine);
-                // The heading of a list item stands on a line of its own, as headings do.
+                // A heading stands on a line of its own: a table with headings is there for the layout.
+                self.end_cell();
                 self.item_begins = false;
-                if !self.row.in_cell {
-                    self.heading = Some((level, None));
-                }
+                self.apart(Gap::BlankLine);
+                self.heading = Some((level, None));
             }
             Kind::Block => self.begin_block(name),
             Kind::Line => self.apart(Gap::Line),
@@ -87,6 +88,8 @@ impl Writer {
                 self.preformatted_begins = true;
             }
             Kind::Table => {
+                // So is a table with tables in it.
+                self.end_cell();
                 self.apart(Gap::BlankLine);
                 self.outer_rows.push(self.row);
                 self.row = Row::default();
@@ -96,10 +99,9 @@ impl Writer {
                 self.apart(Gap::Line);
             }
             Kind::TableCell => {
-                if self.row.cells > 0 {
-                    self.begin_next_cell();
-                }
-                self.row = Row { in_cell: true, cells: self.row.cells + 1 };
+                self.row.separators += usize::from(self.row.cells > 0);
+                self.row.cells += 1;
+                self.row.in_cell = true;
             }
         }
     }
@@ -183,11 +185,10 @@ impl Writer {
         self.gap = self.gap.max(gap);
     }
 
-    fn begin_next_cell(&mut self) {
-        let is_row_start = self.gap >= Gap::Line;
-        self.gap = self.gap.min(if is_row_start { Gap::BlankLine } else { Gap::Nothing });
-        self.write_gap();
-        self.text.push_str(if is_row_start { CELL_SEPARATOR.trim_start() } else { CELL_SEPARATOR });
+    /// What follows in this cell is not on the row's line.
+    fn end_cell(&mut self) {
+        self.row.in_cell = false;
+        self.row.separators = 0;
     }
 
     /// Blank lines at the start of a block are left out, so that whatever begins a block stays in the text.
@@ -204,7 +205,20 @@ impl Writer {
         if text.is_empty() || text == "\u{ad}" {
             return;
         }
+        // A heading has marks of its own only.
+        if self.heading.is_some() {
+            self.item_begins = false;
+            self.row.separators = 0;
+        }
+        let separators = std::mem::take(&mut self.row.separators);
+        if separators > 0 && self.gap == Gap::Space {
+            self.gap = Gap::Nothing;
+        }
         self.write_gap();
+        for _ in 0..separators {
+            let is_line_start = self.text.is_empty() || self.text.ends_with('\n');
+            self.text.push_str(if is_line_start { CELL_SEPARATOR.trim_start() } else { CELL_SEPARATOR });
+        }
         if self.item_begins {
             self.item_begins = false;
             let depth = self.list_depth.clamp(1, DEEPEST_INDENTATION);

@@ -229,7 +229,12 @@ fn simple_codes(document: &Document, font: &Dictionary) -> Vec<String> {
 fn named_encoding(name: &[u8]) -> Vec<String> {
     let font =
         Dictionary::from_iter([("Type", Object::Name(b"Font".to_vec())), ("Encoding", Object::Name(name.to_vec()))]);
-    decoded(&font, 0..=255)
+    let mut letters = decoded(&font, 0..=255);
+    // All of them have the space there, but not all tables do.
+    if let Some(space) = letters.get_mut(usize::from(b' ')) {
+        " ".clone_into(space);
+    }
+    letters
 }
 
 /// The letters of a glyph, by its name: those of Adobe's list, `uni0041`, `u1F415`, and ligatures as `f_i`.
@@ -293,5 +298,11 @@ mod tests {
         assert_eq!(letter(b"WinAnsiEncoding", 0x80), "€");
         assert_eq!(letter(b"MacRomanEncoding", 0x8e), "é");
         assert_eq!(letter(b"StandardEncoding", 0x41), "A");
+        for name in [&b"WinAnsiEncoding"[..], b"MacRomanEncoding", b"StandardEncoding"] {
+            let printed: String = (0x20..0x7f).map(|code| letter(name, code)).collect();
+            let ascii: String = (0x20..0x7f_u8).map(char::from).collect();
+            let standard = ascii.replace('\'', "’").replace('`', "‘");
+            assert!(printed == ascii || printed == standard, "{printed}");
+        }
     }
 }

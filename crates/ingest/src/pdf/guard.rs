@@ -14,8 +14,13 @@ const OBJECT_STREAM_BYTES: usize = 256 << 20;
 const ONE_OBJECT_STREAM_BYTES: (usize, usize) = (64 << 10, 16 << 20);
 /// Most words outside of streams: each may become an object of a hundred bytes.
 const MAX_WORDS: usize = 8 << 20;
-/// Objects may be read once for each time that a table names them; all readings together may be so many times the file.
-const READINGS: usize = 8;
+/// Objects are read once for each time that a table names them, and some are packed; all that is read may come to so many
+/// times the file.
+const READINGS: usize = 3;
+/// What small files may have beyond that, since their objects may be packed tightly.
+const LEAST_BYTES: usize = 32 << 20;
+/// An object's share of memory in bytes of a file, however short it is written.
+const OBJECT_BYTES: usize = 8;
 
 /// What was found.
 pub(super) struct Guard {
@@ -56,10 +61,10 @@ impl Guard {
                     at += length;
                     match name.as_slice() {
                         b"ObjStm" | b"XRef" => object_streams += 1,
-                        b"W" | b"Columns" | b"Colors" | b"BitsPerComponent" => {
-                            if widest(bytes.get(at..).unwrap_or_default()) > MAX_WIDTH {
-                                return Err(SkipReason::PdfTooComplex);
-                            }
+                        b"W" | b"Columns" | b"Colors" | b"BitsPerComponent"
+                            if widest(bytes.get(at..).unwrap_or_default()) > MAX_WIDTH =>
+                        {
+                            return Err(SkipReason::PdfTooComplex);
                         }
                         _ => {}
                     }
@@ -133,7 +138,7 @@ thread_local! {
 
 /// Begins to count for a file of so many bytes.
 pub(super) fn begin(file_bytes: usize) {
-    LEFT.set(file_bytes.saturating_mul(READINGS).saturating_add(MAX_WORDS));
+    LEFT.set(file_bytes.saturating_mul(READINGS).saturating_add(LEAST_BYTES));
 }
 
 /// Counts an object that was read; false when there were too many.
@@ -145,17 +150,18 @@ pub(super) fn admits(object: &Object) -> bool {
 
 /// About the bytes that it took to write. Objects are nested a hundred deep at most.
 fn weight(object: &Object) -> usize {
-    match object {
-        Object::Array(items) => items.iter().map(weight).sum::<usize>().saturating_add(1),
+    let within = match object {
+        Object::Array(items) => items.iter().map(weight).sum::<usize>(),
         Object::Dictionary(dictionary) => entries(dictionary),
         Object::Stream(stream) => entries(&stream.dict).saturating_add(stream.content.len()),
-        Object::String(bytes, _) | Object::Name(bytes) => bytes.len().saturating_add(1),
-        _ => 1,
-    }
+        Object::String(bytes, _) | Object::Name(bytes) => bytes.len(),
+        _ => 0,
+    };
+    within.saturating_add(OBJECT_BYTES)
 }
 
 fn entries(dictionary: &lopdf::Dictionary) -> usize {
-    dictionary.iter().map(|(name, value)| name.len().saturating_add(weight(value))).sum::<usize>().saturating_add(1)
+    dictionary.iter().map(|(name, value)| name.len().saturating_add(weight(value))).sum()
 }
 
 #[cfg(test)]
@@ -197,9 +203,9 @@ mod tests {
 
     #[test]
     fn readings_are_counted() {
-        begin(1);
+        begin(10);
         let text = |length| Object::String(vec![0; length], lopdf::StringFormat::Literal);
-        assert!(admits(&Object::Array(vec![text(MAX_WORDS), Object::Null])));
-        assert!(!admits(&text(READINGS)));
+        assert!(admits(&Object::Array(vec![text(LEAST_BYTES), Object::Null])));
+        assert!(!admits(&Object::Null));
     }
 }

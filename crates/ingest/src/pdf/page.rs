@@ -14,6 +14,8 @@ const CONTENT_BYTES: usize = 256 << 20;
 const MAX_STREAM_BYTES: usize = 64 << 20;
 /// Most forms within each other.
 const MAX_FORM_DEPTH: usize = 12;
+/// What drawing a form costs beside its content, in bytes of content: finding it takes as long as reading so many.
+const FORM_BYTES: usize = 256;
 /// Most saved states; further ones are counted and not kept.
 const MAX_SAVED_STATES: usize = 256;
 /// Most operands that are kept for an operator; lists of texts are the longest.
@@ -164,9 +166,13 @@ impl Run<'_> {
             Err(_) => Vec::new(),
         };
         // What cannot be unpacked has its cost too.
-        let cost = content.len().max(stream.content.len()).saturating_add(1);
-        self.budget.content_bytes = self.budget.content_bytes.checked_sub(cost).ok_or(PageFault::TooMuchWork)?;
+        self.spend(content.len().max(stream.content.len()))?;
         Ok(content)
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), PageFault> {
+        self.budget.content_bytes = self.budget.content_bytes.checked_sub(bytes).ok_or(PageFault::TooMuchWork)?;
+        Ok(())
     }
 
     fn content_of(
@@ -222,6 +228,10 @@ impl Run<'_> {
         state: &State,
         depth: usize,
     ) -> Result<(), PageFault> {
+        if depth >= MAX_FORM_DEPTH {
+            return Ok(());
+        }
+        self.spend(FORM_BYTES)?;
         let document = self.document;
         let form = resources
             .and_then(|resources| resources.get_deref(b"XObject", document).ok()?.as_dict().ok())
@@ -229,7 +239,7 @@ impl Run<'_> {
             .filter(|form| {
                 form.dict.get_deref(b"Subtype", document).and_then(Object::as_name).is_ok_and(|name| name == b"Form")
             });
-        let Some(form) = form.filter(|_| depth < MAX_FORM_DEPTH) else {
+        let Some(form) = form else {
             return Ok(());
         };
         let content = self.content(form)?;
