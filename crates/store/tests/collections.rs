@@ -423,7 +423,27 @@ async fn a_delete_that_crashes_anywhere_can_be_repeated() {
             break;
         }
     }
-    assert_eq!(crashes, 5, "get, swap, two drops (a generation may have been begun), remove");
+    assert_eq!(crashes, 6, "get, swap, three drops (a generation may have been begun, and records staged), remove");
+}
+
+#[tokio::test]
+async fn what_waits_to_be_moved_into_a_collection_goes_with_it() {
+    let memory = MemoryStore::new();
+    let collections = collections(&memory, None);
+    for text in ["a", "b"] {
+        let made = handle(&collections, text, CLIENT).await;
+        memory.vectors.create(&context(), &name(text).staging(), VectorParams::new(2, Metric::Dot)).await.unwrap();
+        assert_eq!(made.count(&context(), None).await.unwrap(), 0);
+    }
+    let listed = collections.list(&context()).await.unwrap();
+    assert_eq!(listed.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    collections.delete(&context(), &name("a")).await.unwrap();
+    assert!(memory.vectors.params(&context(), &name("a").staging()).await.is_err());
+    assert!(memory.vectors.params(&context(), &name("b").staging()).await.is_ok());
+    // One that has no such room is deleted as well.
+    memory.vectors.drop_collection(&context(), &name("b").staging()).await.unwrap();
+    collections.delete(&context(), &name("b")).await.unwrap();
+    assert_eq!(collections.list(&context()).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use toller_core::catalog::{Expected, RecordKind};
 use toller_core::collection::VectorParams;
 use toller_core::filter::KeyPath;
-use toller_core::vector_store::{Selector, VectorSearch};
+use toller_core::vector_store::{ChangeSet, Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, Document, DocumentId, DocumentStore, Durability, Filter, Metadata, Metric, Principal,
     Quantization, QuantizationKind, Record, RequestContext, Role, Tenant, Value, Vector, VectorName, VectorSpace,
@@ -214,6 +214,112 @@ async fn everything_is_there_after_kill_9() {
     }
     assert!(rounds.len() >= acknowledged, "{} rounds are there of {acknowledged}", rounds.len());
     assert!(rounds.values().all(|count| *count == BATCH), "a round is there in part: {rounds:?}");
+}
+
+/// Records of each commit of the next test: too few for an index, whose builder would hold the folder when it is closed.
+const SWAPPED: usize = 900;
+
+/// Is run by the next test, in a process of its own: replaces all records by others, again and again.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes until it is killed"]
+async fn commits_until_it_is_killed() {
+    let Ok(folder) = std::env::var(CHILD_FOLDER) else { return };
+    let store = open(Path::new(&folder), fast()).await;
+    let _ = store.vectors.create(&context(), &name("docs"), VectorParams::new(8, Metric::Dot)).await;
+    println!("opened");
+    let mut present = all_ids(&store, "docs").await;
+    let last = present.first().and_then(|id| id.split('-').next()).map_or(0, |round| round.parse().unwrap());
+    for round in last + 1_usize.. {
+        // Half of the ids stay.
+        let row = |n: usize| {
+            let text = if n % 2 == 0 { format!("{round:05}-{n:04}") } else { format!("both-{n:04}") };
+            record(&text, vec![round as f32; 8], &[("round", Value::Int(round as i64))])
+        };
+        let records: Vec<Record> = (0..SWAPPED).map(row).collect();
+        let gone = present.iter().filter(|id| !id.starts_with("both")).map(|text| id(text)).collect();
+        present = records.iter().map(|record| record.document.id.to_string()).collect();
+        let changes = ChangeSet::new(gone, records.chunks(200).map(<[Record]>::to_vec).collect());
+        store.vectors.apply(&context(), &name("docs"), changes).await.unwrap();
+        println!("acknowledged {round}");
+    }
+}
+
+/// However far a commit had come when its process was killed, all of it is there or nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_are_whole_after_kill_9() {
+    const KILLS: u64 = 12;
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for kill in 0..KILLS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "commits_until_it_is_killed", "--ignored", "--nocapture"])
+            .env(CHILD_FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut acknowledged = seen;
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut numbers = lines
+            .map_while(Result::ok)
+            .filter_map(|line| line.strip_prefix("acknowledged ").map(|round| round.parse::<i64>().unwrap()));
+        acknowledged = numbers.next().unwrap_or(acknowledged);
+        // A commit takes some tens of milliseconds: this is somewhere within one.
+        std::thread::sleep(std::time::Duration::from_millis(5 + kill * 13 % 60));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        acknowledged = numbers.last().unwrap_or(acknowledged);
+
+        let store = open(folder.path(), fast()).await;
+        let page = store.vectors.scroll(&context(), &name("docs"), None, None, usize::MAX).await.unwrap();
+        let rounds: BTreeSet<i64> = page
+            .records
+            .iter()
+            .map(|record| {
+                let Value::Int(round) = record.document.metadata["round"] else { panic!("a round is a number") };
+                assert_eq!(record.vector.as_slice(), [round as f32; 8]);
+                round
+            })
+            .collect();
+        assert_eq!((page.records.len(), rounds.len()), (SWAPPED, 1), "{rounds:?}");
+        seen = rounds.into_iter().next().unwrap();
+        assert!(seen >= acknowledged, "round {seen} is there, {acknowledged} was acknowledged");
+        close(store).await;
+        let left = fs::read_dir(&collection_folders(folder.path())[0]).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.filter(|name| name.to_string_lossy().contains("changes")).count(), 0, "nothing is left");
+    }
+}
+
+/// What waits to be moved is only read by id: it gets no index, and a later process finds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_room_for_staging_is_not_indexed_and_stays() {
+    const ROWS: usize = 3000;
+
+    let folder = tempfile::tempdir().unwrap();
+    let config = EdgeConfig { index_from_kib: 1, ..fast() };
+    let store = open(folder.path(), config).await;
+    let rows = || (0..ROWS).map(|n| record(&format!("{n:05}"), vec![n as f32; 8], &[])).collect();
+    let rooms = [name("docs").staging(), name("docs")];
+    for room in &rooms {
+        store.vectors.create(&context(), room, VectorParams::new(8, Metric::Dot)).await.unwrap();
+        store.vectors.upsert(&context(), room, rows()).await.unwrap();
+    }
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while store.vectors.indexed_count(&context(), &rooms[1]).await.unwrap() == 0 {
+        assert!(std::time::Instant::now() < until, "no index is built");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(store.vectors.indexed_count(&context(), &rooms[0]).await.unwrap(), 0);
+    assert_eq!(store.vectors.collection_count(), 1, "people see one collection");
+    close(store).await;
+
+    let store = open(folder.path(), config).await;
+    let ids = store.vectors.ids(&context(), &rooms[0], Some(&id("02998")), 9).await.unwrap();
+    assert_eq!(ids, [id("02998"), id("02999")]);
+    assert_eq!(store.vectors.count(&context(), &rooms[1], None).await.unwrap(), ROWS as u64);
+    store.vectors.drop_collection(&context(), &rooms[0]).await.unwrap();
+    assert_eq!(all_ids(&store, "docs").await.len(), ROWS);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,7 @@ use toller_core::catalog::{Expected, RecordKind};
 use toller_core::collection::VectorParams;
 use toller_core::error::Error;
 use toller_core::filter::KeyPath;
-use toller_core::vector_store::{Selector, VectorSearch};
+use toller_core::vector_store::{Applied, ChangeSet, RecordSource, Selector, VectorSearch};
 use toller_core::{
     Catalog, CollectionName, Document, DocumentId, DocumentStore, Filter, KeywordParams, KeywordSearch, Language,
     Metadata, Metric, Principal, Record, RequestContext, Role, Tenant, Value, Vector, VectorStore,
@@ -158,21 +158,43 @@ async fn writers_in_several_gateways_lose_nothing() {
 /// Calls of a write, at most.
 const MOST_CALLS: u64 = 24;
 
+/// How something is written.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Upsert,
+    ChangeSet,
+}
+
 /// A gateway makes so many calls of a write, and is gone; what becomes of the write?
-async fn after_a_death(server: &TestQdrant, survivor: &QdrantStore, calls: u64, loses_answer: bool) -> &'static str {
+async fn after_a_death(
+    server: &TestQdrant,
+    survivor: &QdrantStore,
+    way: Way,
+    calls: u64,
+    loses_answer: bool,
+) -> &'static str {
     let context = context();
-    let key = format!("mortal-{calls}-{loses_answer}");
-    let docs = name(&format!("docs-{calls}-{loses_answer}"));
+    let key = format!("mortal-{way:?}-{calls}-{loses_answer}");
+    let docs = name(&format!("docs-{way:?}-{calls}-{loses_answer}"));
     let mortal = QdrantConfig { timeout: Duration::from_secs(2), retries: 0, ..config(server, &key) };
     let mortal = QdrantStore::connect(mortal).await.unwrap();
     survivor.vectors.create(&context, &docs, PARAMS).await.unwrap();
     survivor.vectors.upsert(&context, &docs, vec![record("a", 1), record("b", 1), record("c", 1)]).await.unwrap();
 
     server.faults().cut_off(&key, calls, loses_answer);
-    let written = mortal.vectors.upsert(&context, &docs, vec![record("a", 2), record("d", 2)]).await;
-    let seen = state(survivor, docs.as_str()).await;
     let old = rounds([("a", 1), ("b", 1), ("c", 1)]);
-    let new = rounds([("a", 2), ("b", 1), ("c", 1), ("d", 2)]);
+    let mut new = rounds([("a", 2), ("b", 1), ("c", 1), ("d", 2)]);
+    let written = match way {
+        Way::Upsert => mortal.vectors.upsert(&context, &docs, vec![record("a", 2), record("d", 2)]).await,
+        Way::ChangeSet => {
+            new.remove("c");
+            let changes = ChangeSet::new(vec![id("c"), id("d")], vec![vec![record("a", 2)], vec![record("d", 2)]]);
+            mortal.vectors.apply(&context, &docs, changes).await.map(|applied| {
+                assert_eq!(applied, Applied { upserted: 2, deleted: 1 });
+            })
+        }
+    };
+    let seen = state(survivor, docs.as_str()).await;
     assert!(seen == old || seen == new, "after {calls} calls: {seen:?}");
     assert!(written.is_err() || seen == new, "what is acknowledged is there");
 
@@ -194,6 +216,15 @@ async fn after_a_death(server: &TestQdrant, survivor: &QdrantStore, calls: u64, 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_dies_at_any_call_of_a_write_leaves_nothing_by_half() {
+    die_at_every_call(Way::Upsert).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_dies_at_any_call_of_many_changes_leaves_nothing_by_half() {
+    die_at_every_call(Way::ChangeSet).await;
+}
+
+async fn die_at_every_call(way: Way) {
     let server = Arc::new(TestQdrant::start().await.unwrap());
     // Those who wait for turns to end do so at the same time.
     let survivor = QdrantConfig { timeout: Duration::from_secs(30), ..config(&server, "survivor") };
@@ -202,7 +233,7 @@ async fn a_gateway_that_dies_at_any_call_of_a_write_leaves_nothing_by_half() {
         let deaths: Vec<_> = (0..MOST_CALLS)
             .map(|calls| {
                 let (server, survivor) = (Arc::clone(&server), survivor.clone());
-                tokio::spawn(async move { after_a_death(&server, &survivor, calls, loses_answer).await })
+                tokio::spawn(async move { after_a_death(&server, &survivor, way, calls, loses_answer).await })
             })
             .collect();
         let mut outcomes = Vec::new();
@@ -214,6 +245,41 @@ async fn a_gateway_that_dies_at_any_call_of_a_write_leaves_nothing_by_half() {
         assert_eq!(outcomes.last(), Some(&"acknowledged"), "a write takes fewer than {MOST_CALLS} calls: {outcomes:?}");
         assert!(outcomes.contains(&"new"), "a commit whose answer is lost counts: {outcomes:?}");
     }
+}
+
+/// Takes longer than a turn for each answer.
+struct Slow(std::vec::IntoIter<Vec<Record>>, Duration);
+
+#[async_trait::async_trait]
+impl RecordSource for Slow {
+    async fn next(&mut self) -> Result<Option<Vec<Record>>, Error> {
+        tokio::time::sleep(self.1).await;
+        Ok(Iterator::next(&mut self.0))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_is_slower_than_a_turn_keeps_its_turn() {
+    let server = TestQdrant::start().await.unwrap();
+    let config = |key: &str| QdrantConfig { timeout: Duration::from_millis(500), ..config(&server, key) };
+    let (one, other) =
+        (QdrantStore::connect(config("one")).await.unwrap(), QdrantStore::connect(config("other")).await.unwrap());
+    let (context, docs) = (context(), name("docs"));
+    one.vectors.create(&context, &docs, PARAMS).await.unwrap();
+    one.vectors.upsert(&context, &docs, vec![record("a", 1), record("b", 1)]).await.unwrap();
+    let batches = vec![vec![record("a", 2)], vec![record("c", 2)]];
+    let commit = {
+        let (one, context, docs) = (one.clone(), context.clone(), docs.clone());
+        let upsert = Box::new(Slow(batches.into_iter(), Duration::from_secs(3)));
+        let changes = ChangeSet { delete: vec![id("b")], upsert };
+        tokio::spawn(async move { one.vectors.apply(&context, &docs, changes).await })
+    };
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(state(&other, "docs").await, rounds([("a", 1), ("b", 1)]), "reads do not wait");
+    other.vectors.upsert(&context, &docs, vec![record("a", 3)]).await.unwrap();
+    assert!(commit.is_finished(), "the other writer had to wait for its turn");
+    assert_eq!(commit.await.unwrap().unwrap(), Applied { upserted: 2, deleted: 1 });
+    assert_eq!(state(&other, "docs").await, rounds([("a", 3), ("c", 2)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use toller_core::error::{Error, ResourceKind};
 use toller_core::operation::FaultClass;
-use toller_core::vector_store::Selector;
+use toller_core::vector_store::{Applied, ChangeSet, Selector};
 use toller_core::{OperationState, Query, VectorStore};
 use toller_store::{Collections, MemoryStore, VectorSource};
 
@@ -101,6 +101,40 @@ async fn reads_and_writes_go_on_and_the_end_is_as_a_new_collection() {
         // Nobody sees how the store tells generations apart.
         let listed = collections.list(&context()).await.unwrap();
         assert!(listed.iter().all(|spec| !spec.name.as_str().contains('@')), "{listed:?}");
+    })
+    .await;
+}
+
+/// A commit of many records has vectors of one model: it waits until there is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_changes_in_one_commit_are_refused_while_another_model_takes_over() {
+    on_every_backend(async |ground: &mut Ground| {
+        let (old, new) = (TestModel::new("old", 3), TestModel::gated("new", 5));
+        let collections = ground.collections(models(&[&old, &new]));
+        let handle = make(&collections, "docs", "old", DOCUMENTS).await;
+        let ids = handle.ids(&context(), Some(&id("d003")), 2).await.unwrap();
+        assert_eq!(ids, [id("d003"), id("d004")]);
+        let copies = handle.get(&context(), &ids).await.unwrap().into_iter().flatten().collect::<Vec<_>>();
+        let changes = || ChangeSet::new(vec![id("d001"), id("d003")], vec![copies.clone()]);
+        let applied = handle.apply(&context(), changes()).await.unwrap();
+        assert_eq!(applied, Applied { upserted: 2, deleted: 1 });
+        assert_eq!(handle.count(&context(), None).await.unwrap(), DOCUMENTS as u64 - 1);
+        let before = contents(&handle).await;
+
+        let started = collections.reembed(&context(), &name("docs"), Some("new")).await.unwrap();
+        let (why, message) = reason(handle.apply(&context(), changes()).await);
+        assert_eq!(why, "REEMBED_RUNNING");
+        assert!(message.contains(&started.id) && message.contains("or cancel it"), "{message}");
+        assert_eq!(contents(&handle).await, before);
+        new.let_through(100);
+        collections.operations().wait(&context(), &started.id, None).await.unwrap();
+
+        let moved = handle.apply(&context(), changes()).await.unwrap_err();
+        assert!(matches!(&moved, Error::Aborted(what) if what.contains("another model")), "{moved:?}");
+        let opened = collections.open(&context(), &name("docs")).await.unwrap();
+        assert_eq!(opened.count(&context(), None).await.unwrap(), DOCUMENTS as u64 - 1);
+        let applied = opened.apply(&context(), ChangeSet::new(vec![id("d003")], Vec::new())).await.unwrap();
+        assert_eq!(applied, Applied { upserted: 0, deleted: 1 });
     })
     .await;
 }

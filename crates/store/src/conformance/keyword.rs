@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toller_core::collection::VectorParams;
 use toller_core::error::Error;
 use toller_core::keyword::KEYWORD_NOT_INDEXED;
-use toller_core::vector_store::{ScoredRecord, Selector};
+use toller_core::vector_store::{ChangeSet, ScoredRecord, Selector};
 use toller_core::{
     Document, Filter, KeywordParams, KeywordSearch, Language, Metadata, Metric, Record, Value, VectorStore,
 };
@@ -198,6 +198,37 @@ pub async fn keyword_statistics_follow_every_write(store: Arc<dyn VectorStore>) 
     let again = random_texts(&mut numbers, 5);
     scene.put(again.clone()).await;
     check(&again).await;
+}
+
+/// And every commit of many changes, from the first read on.
+pub async fn keyword_statistics_follow_a_change_set(store: Arc<dyn VectorStore>) {
+    let scene = scene(store, "docs", Language::None).await;
+    let mut numbers = Numbers(23);
+    let mut records = random_texts(&mut numbers, 400);
+    for round in 0..4 {
+        if round == 0 {
+            scene.put(records.clone()).await;
+        } else {
+            // A third goes, a third is replaced, and some are new.
+            let third = |record: &Record| record.document.id.as_str().bytes().map(usize::from).sum::<usize>() % 3;
+            let delete = records.iter().filter(|record| third(record) == 0).map(|record| record.document.id.clone());
+            let delete: Vec<_> = delete.collect();
+            let mut written: Vec<Record> = random_texts(&mut numbers, 400);
+            written.retain(|record| third(record) == 1);
+            for n in 0..40 {
+                written.push(text(&format!("new {round} {n}"), &random_word(&mut numbers), Metadata::new()));
+            }
+            records.retain(|record| !delete.contains(&record.document.id));
+            records.retain(|record| written.iter().all(|new| new.document.id != record.document.id));
+            records.extend(written.iter().cloned());
+            let batches = written.chunks(50).map(<[Record]>::to_vec).collect();
+            let changes = ChangeSet::new(delete, batches);
+            scene.store.apply(&scene.context, &scene.collection, changes).await.unwrap();
+        }
+        for query in ["w0", "w2 w9", "w19 w1"] {
+            assert_hits(&hits(&scene, query, None, 100).await, by_the_formula(&records, query), 100);
+        }
+    }
 }
 
 /// min(limit, matches) hits; a limit of 0 gives none. Equal scores come in one order, whatever the limit.

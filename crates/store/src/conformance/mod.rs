@@ -21,6 +21,7 @@
 )]
 
 pub mod catalog;
+pub mod change_sets;
 pub mod collections;
 pub mod concurrency;
 pub mod deletes;
@@ -70,6 +71,7 @@ macro_rules! vector_store_conformance {
             keyword::only_records_with_a_word_of_the_query_are_found,
             keyword::keyword_filters_apply_before_the_limit,
             keyword::keyword_statistics_follow_every_write,
+            keyword::keyword_statistics_follow_a_change_set,
             keyword::keyword_ties_and_limits,
             keyword::a_query_without_terms_finds_nothing,
             keyword::keywords_are_found_in_any_spelling,
@@ -86,6 +88,15 @@ macro_rules! vector_store_conformance {
             deletes::by_filter,
             deletes::all,
             deletes::what_was_deleted_can_be_written_again,
+            change_sets::a_change_set_removes_replaces_and_writes,
+            change_sets::an_empty_change_set_changes_nothing,
+            change_sets::an_id_that_stands_twice_is_refused,
+            change_sets::a_source_that_fails_changes_nothing,
+            change_sets::readers_see_all_of_a_change_set_or_nothing,
+            change_sets::reads_of_many_pages_see_all_of_a_change_set_or_nothing,
+            change_sets::change_sets_do_what_deletes_and_upserts_do,
+            change_sets::change_sets_of_tenants_are_apart,
+            change_sets::ids_come_in_order_from_an_id_on,
             scroll::pages_are_in_id_order_and_complete,
             scroll::filtered_pages_are_full,
             scroll::a_cursor_stays_right_while_others_write,

@@ -62,6 +62,7 @@ fn write(shard: &Shard, journal: &Journal, ids: ChangedIds) -> Result<u64> {
         put(shard, points)
     })?;
 
+    let settled = shard.settle();
     let mut known = shard.ids.write();
     let replace = || {
         for some in removed.chunks(PAGE) {
@@ -84,7 +85,7 @@ fn write(shard: &Shard, journal: &Journal, ids: ChangedIds) -> Result<u64> {
     known.extend(new);
     shard.frequencies.write().apply(terms);
     shard.show_all();
-    drop(known);
+    drop((known, settled));
     shard.changed(written + removed.len());
     Ok(removed.len() as u64)
 }

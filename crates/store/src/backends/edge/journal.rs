@@ -317,3 +317,125 @@ fn decode(frame: &[u8]) -> Result<Frame, String> {
         other => Err(format!("a part of it is of the unknown kind {other}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use toller_core::collection::VectorParams;
+    use toller_core::{Document, KeywordParams, Metric, Record, Tenant, Value, Vector, VectorName, VectorSpace};
+
+    use super::super::point::point_of;
+    use super::*;
+
+    fn id(text: &str) -> DocumentId {
+        DocumentId::new(text).unwrap()
+    }
+
+    fn points(count: usize) -> Vec<engine::PointStructPersisted> {
+        let title = VectorName::new("title").unwrap();
+        let mut params = VectorParams::new(3, Metric::Cosine);
+        params.keyword = Some(KeywordParams::default());
+        params.named.insert(title.clone(), VectorSpace { dimension: 1, metric: Metric::Dot });
+        let point = |n: usize| {
+            let metadata = [
+                ("exact", Value::Int((1 << 53) + 1)),
+                ("third", Value::Double(1.0 / 3.0)),
+                ("whole", Value::Double(2.0)),
+                ("list", Value::from(vec![Value::Null, Value::from("\u{65e5}")])),
+            ];
+            let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            let text = if n % 2 == 0 { format!("cats and {n} dogs") } else { String::new() };
+            let document = Document { id: id(&format!("{n}")), page_content: text, metadata };
+            let vector = Vector::new(vec![0.1, n as f32, 1e-30], Metric::Cosine).unwrap();
+            let mut record = Record::new(Arc::new(document), vector);
+            if n % 3 == 0 {
+                record.named.insert(title.clone(), Vector::new(vec![n as f32], Metric::Dot).unwrap());
+            }
+            point_of(&Tenant::default(), &record, &params).unwrap()
+        };
+        (0..count).map(point).collect()
+    }
+
+    fn decided(folder: &Path, count: usize, removed: &[DocumentId]) -> Journal {
+        let mut draft = Draft::begin(folder).unwrap();
+        for some in points(count).chunks(100) {
+            draft.write(some).unwrap();
+        }
+        draft.end(removed.iter(), Durability::Process).unwrap().decide(folder).unwrap()
+    }
+
+    #[test]
+    fn points_come_back_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = points(700);
+        decided(folder.path(), 700, &[id("gone")]);
+        let (journal, ids) = Journal::left_in(folder.path()).unwrap().unwrap();
+        assert_eq!(ids.written, (0..700).map(|n| id(&n.to_string())).collect::<Vec<_>>());
+        assert_eq!(ids.removed, [id("gone")]);
+        let mut read = Vec::new();
+        let keep = |mut some: Vec<_>| {
+            read.append(&mut some);
+            Ok::<_, EdgeError>(())
+        };
+        journal.for_each_batch(keep).unwrap();
+        assert_eq!(read, written);
+        journal.remove().unwrap();
+        assert!(Journal::left_in(folder.path()).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_not_whole_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        decided(folder.path(), 3, &[id("gone"), id("too")]);
+        let path = folder.path().join(FILE);
+        let whole = fs::read(&path).unwrap();
+        let mut broken: Vec<Vec<u8>> = (0..whole.len()).map(|length| whole[..length].to_vec()).collect();
+        // Power may go before the content reaches the disk.
+        broken.push(vec![0; whole.len()]);
+        let header = 8 + 1 + MAGIC.len() + 4;
+        broken.extend((header..whole.len()).step_by(7).map(|place| {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1;
+            bytes
+        }));
+        for bytes in broken {
+            fs::write(&path, &bytes).unwrap();
+            assert!(Journal::left_in(folder.path()).unwrap().is_none(), "{} of {} bytes", bytes.len(), whole.len());
+            assert!(!path.exists());
+        }
+        fs::write(&path, &whole).unwrap();
+        assert!(Journal::left_in(folder.path()).unwrap().is_some());
+    }
+
+    #[test]
+    fn another_version_is_refused_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut draft = Draft::begin(folder.path()).unwrap();
+        draft.frame.push(HEADER);
+        draft.frame.extend_from_slice(MAGIC);
+        draft.frame.extend_from_slice(&(FORMAT + 1).to_le_bytes());
+        draft.end_frame().unwrap();
+        draft.end([].iter(), Durability::Process).unwrap().decide(folder.path()).unwrap();
+        let fault = Journal::left_in(folder.path()).unwrap_err();
+        assert!(matches!(fault, EdgeError::UnsupportedVersion { found: 2, supported: 1, .. }), "{fault:?}");
+        assert!(folder.path().join(FILE).exists());
+    }
+
+    #[test]
+    fn drafts_leave_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        let mut draft = Draft::begin(folder.path()).unwrap();
+        draft.write(&points(10)).unwrap();
+        assert_eq!(count(), 1);
+        let ended = draft.end([].iter(), Durability::Fsync).unwrap();
+        drop(ended);
+        assert_eq!(count(), 0);
+        fs::write(folder.path().join(format!("{DRAFT_PREFIX}x{DRAFT_SUFFIX}")), "left by a process that was killed")
+            .unwrap();
+        fs::write(folder.path().join("collection.json"), "stays").unwrap();
+        remove_drafts(folder.path()).unwrap();
+        assert_eq!(count(), 1);
+    }
+}

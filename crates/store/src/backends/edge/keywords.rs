@@ -125,8 +125,12 @@ impl Weights {
     }
 }
 
-/// The best records for keywords.
+/// The best records for keywords, with statistics of the same moment.
 pub(super) fn search(shard: &Shard, search: KeywordSearch<'_>, context: &RequestContext) -> Result<Vec<ScoredRecord>> {
+    shard.undisturbed(|| search_once(shard, search, context))
+}
+
+fn search_once(shard: &Shard, search: KeywordSearch<'_>, context: &RequestContext) -> Result<Vec<ScoredRecord>> {
     let KeywordSearch { text, filter, limit } = search;
     let weights = Weights::new(shard, text)?;
     if limit == 0 || weights.0.is_empty() {

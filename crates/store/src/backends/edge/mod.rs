@@ -18,6 +18,8 @@ mod change_set;
 mod collection_folder;
 mod commit;
 mod config;
+#[cfg(test)]
+mod cut_off;
 mod database;
 mod description;
 mod disk_room;

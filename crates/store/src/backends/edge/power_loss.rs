@@ -35,6 +35,27 @@ pub(super) fn syncing<T>(path: &Path, sync: impl FnOnce() -> T) -> T {
     outcome
 }
 
+/// Has somebody look at a folder whenever something in it is about to be made durable and when that is done, until the answer
+/// is dropped.
+pub(super) fn watch(folder: &Path, look: impl Fn() + Send + 'static) -> Watch {
+    WATCHERS.lock().push((folder.to_owned(), Box::new(look)));
+    Watch(folder.to_owned())
+}
+
+/// See [`watch`].
+pub(super) struct Watch(PathBuf);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        WATCHERS.lock().retain(|(watched, _)| *watched != self.0);
+    }
+}
+
+/// Copies a folder while files appear and go in it, as the engine makes and removes some: cp says so and goes on.
+pub(super) fn copy_of(folder: &Path, target: &Path) {
+    let _ = Command::new("cp").arg("-r").arg("--sparse=always").arg(folder).arg(target).output().unwrap();
+}
+
 /// Writers side by side, each on ids of its own.
 const WRITERS: usize = 3;
 
@@ -107,12 +128,11 @@ async fn every_copy_has_what_was_acknowledged() {
             let before = counts();
             let mut copies = copies.lock();
             let target = root.join(format!("copy-{}", copies.len()));
-            // Files appear and go while they are copied, as the engine makes and removes some: cp says so and goes on.
-            let _ = Command::new("cp").arg("-r").arg("--sparse=always").arg(&folder).arg(&target).output().unwrap();
+            copy_of(&folder, &target);
             copies.push(Copied { folder: target, before, after: counts() });
         }
     };
-    WATCHERS.lock().push((folder.clone(), Box::new(look)));
+    let watch = watch(&folder, look);
 
     let mut tasks = Vec::new();
     for writer in 0..WRITERS {
@@ -135,7 +155,7 @@ async fn every_copy_has_what_was_acknowledged() {
     for task in tasks {
         task.await.unwrap();
     }
-    WATCHERS.lock().retain(|(watched, _)| *watched != folder);
+    drop(watch);
     drop(store);
 
     let copies = std::mem::take(&mut *copies.lock());

@@ -28,7 +28,7 @@ pub(super) fn search(shard: &Shard, search: VectorSearch<'_>, context: &RequestC
             return Ok(hits);
         }
     }
-    scan(shard, question, context)
+    shard.undisturbed(|| scan(shard, question, context))
 }
 
 /// What the engine can be given of a filter.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use qdrant_edge as engine;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
@@ -27,6 +27,9 @@ use super::unseen::Unseen;
 
 /// Points that are read at once, between two looks at the caller's deadline; the lock is held while they are read.
 pub(super) const PAGE: usize = 1024;
+
+/// How often a read of many pages begins anew since a commit came between two of them, before the next commit has to wait.
+const UNDISTURBED_ATTEMPTS: usize = 4;
 
 /// Most indexes on metadata; fields that are filtered on later get none.
 const MAX_INDEXED_FIELDS: usize = 16;
@@ -55,6 +58,10 @@ pub(super) struct Shard {
     pub(super) frequencies: RwLock<Frequencies>,
     /// What the engine has already and nobody is to see. Changes while the lock of `ids` is held for writing only.
     unseen: RwLock<Option<Unseen>>,
+    /// How many commits were shown; counts while the lock of `ids` is held for writing only.
+    commits: AtomicU64,
+    /// Is held to keep commits from being shown, and for writing while one is.
+    settled: RwLock<()>,
     indexed_fields: Mutex<Fields>,
     changes: AtomicUsize,
     /// One builder at a time: another one would find nothing to do, and return before the index is there.
@@ -117,6 +124,8 @@ impl Shard {
             ids: RwLock::default(),
             frequencies: RwLock::default(),
             unseen: RwLock::default(),
+            commits: AtomicU64::new(0),
+            settled: RwLock::default(),
             indexed_fields: Mutex::new(fields),
             changes: AtomicUsize::new(0),
             building: Mutex::default(),
@@ -157,6 +166,16 @@ impl Shard {
 
     /// Up to `limit` matching records from an id on, and the id of the next match.
     pub(super) fn scroll(
+        &self,
+        filter: Option<&Filter>,
+        from: Option<&DocumentId>,
+        limit: usize,
+        context: &RequestContext,
+    ) -> Result<(Vec<Record>, Option<DocumentId>)> {
+        self.undisturbed(|| self.scroll_once(filter, from.cloned(), limit, context))
+    }
+
+    fn scroll_once(
         &self,
         filter: Option<&Filter>,
         from: Option<DocumentId>,
@@ -226,9 +245,28 @@ impl Shard {
         *self.unseen.write() = Some(points);
     }
 
-    /// Hides nothing any more; the caller holds the lock of `ids` for writing.
+    /// Hides nothing any more, and counts the commit; the caller holds the lock of `ids` for writing.
     pub(super) fn show_all(&self) {
         *self.unseen.write() = None;
+        self.commits.fetch_add(1, Ordering::Release);
+    }
+
+    /// Waits for reads that no commit may disturb; keeps others from beginning as long as the answer is held.
+    pub(super) fn settle(&self) -> RwLockWriteGuard<'_, ()> {
+        self.settled.write()
+    }
+
+    /// Runs a read that takes the lock of `ids` several times, so that no commit comes in between: it runs again when one did.
+    pub(super) fn undisturbed<T>(&self, read: impl Fn() -> Result<T>) -> Result<T> {
+        for _ in 0..UNDISTURBED_ATTEMPTS {
+            let before = self.commits.load(Ordering::Acquire);
+            let answer = read()?;
+            if self.commits.load(Ordering::Acquire) == before {
+                return Ok(answer);
+            }
+        }
+        let _no_commit = self.settled.read();
+        read()
     }
 
     /// How many records there are.
@@ -243,6 +281,10 @@ impl Shard {
 
     /// The ids of all records that match, in no order.
     pub(super) fn matching_ids(&self, filter: &Filter, context: &RequestContext) -> Result<Vec<DocumentId>> {
+        self.undisturbed(|| self.matching_ids_once(filter, context))
+    }
+
+    fn matching_ids_once(&self, filter: &Filter, context: &RequestContext) -> Result<Vec<DocumentId>> {
         let mut ids = Vec::new();
         let pushed = push_down(filter).map(|pushed| pushed.filter);
         let check = |()| context.check("while the filter was evaluated");

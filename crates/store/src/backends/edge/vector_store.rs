@@ -249,7 +249,7 @@ impl VectorStore for EdgeVectorStore {
     ) -> Result<ScrollPage> {
         let (filter, from, owned_context) = (filter.cloned(), from.cloned(), context.clone());
         self.with_open(context, collection, move |open| {
-            let (records, next) = open.shard().scroll(filter.as_ref(), from, limit, &owned_context)?;
+            let (records, next) = open.shard().scroll(filter.as_ref(), from.as_ref(), limit, &owned_context)?;
             Ok(ScrollPage { records, next })
         })
         .await

@@ -24,6 +24,8 @@ pub(super) struct Table {
     rows: Arc<Rows>,
     positions: BTreeMap<DocumentId, Position>,
     postings: Option<Postings>,
+    /// How many commits there were: change sets and deletes of everything.
+    commits: u64,
 }
 
 impl Table {
@@ -32,7 +34,13 @@ impl Table {
             rows: Arc::new(Rows::new(spaces)),
             positions: BTreeMap::new(),
             postings: params.keyword.map(|_| Postings::default()),
+            commits: 0,
         }
+    }
+
+    /// An empty one to take its place, by a commit.
+    pub(super) fn emptied(&self, params: &VectorParams, spaces: Arc<Spaces>) -> Self {
+        Self { commits: self.commits + 1, ..Self::new(params, spaces) }
     }
 
     /// The rows as they are now. O(1); later writes do not show in it.
@@ -93,6 +101,19 @@ impl Table {
         if let Some(postings) = &mut self.postings {
             postings.write(&sequences, new_postings);
         }
+    }
+
+    /// Removes records and writes rows, as [`Self::remove`] and [`Self::upsert`] do, in one commit.
+    pub(super) fn apply(&mut self, ids: &[DocumentId], rows: Vec<Row>, new_postings: NewPostings) -> u64 {
+        let removed = self.remove(ids);
+        self.upsert(rows, new_postings);
+        self.commits += 1;
+        removed
+    }
+
+    /// How many commits there were: what is read at two times with the same number is not of both sides of one.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits
     }
 
     /// Removes records by id and returns how many were there.

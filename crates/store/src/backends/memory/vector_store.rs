@@ -176,8 +176,11 @@ impl VectorStore for MemoryVectorStore {
                 run(steps, move || Ok(collection.table.write().remove(&ids))).await
             }
             Selector::All => {
-                let empty = Table::new(&collection.params, Arc::clone(&collection.spaces));
-                let old = std::mem::replace(&mut *collection.table.write(), empty);
+                let old = {
+                    let mut table = collection.table.write();
+                    let empty = table.emptied(&collection.params, Arc::clone(&collection.spaces));
+                    std::mem::replace(&mut *table, empty)
+                };
                 run(old.len() * collection.width(), move || Ok(old.len() as u64)).await
             }
             Selector::Filter(filter) => {
@@ -219,9 +222,7 @@ impl VectorStore for MemoryVectorStore {
             let NewRows { ids, rows, vectors_of_terms } = new;
             let delete: Vec<DocumentId> = ids.others(delete).into_iter().collect();
             let (upserted, postings) = (rows.len() as u64, NewPostings::new(&vectors_of_terms));
-            let mut table = collection.table.write();
-            let deleted = table.remove(&delete);
-            table.upsert(rows, postings);
+            let deleted = collection.table.write().apply(&delete, rows, postings);
             Ok(Applied { upserted, deleted })
         })
         .await
@@ -355,7 +356,7 @@ impl VectorStore for MemoryVectorStore {
     }
 }
 
-/// Walks the ordered index in batches; the lock is held while a batch of ids is copied, not while the filter is evaluated.
+/// Walks the ordered index in batches, all of them between the same two commits; the lock is held while a batch of ids is copied, not while the filter is evaluated.
 fn scroll(
     collection: &Collection,
     filter: Option<&Filter>,
@@ -364,13 +365,21 @@ fn scroll(
     context: &RequestContext,
 ) -> Result<ScrollPage> {
     let mut records = Vec::new();
-    let mut bound = from.map_or(Bound::Unbounded, Bound::Included);
+    let start = from.map_or(Bound::Unbounded, Bound::Included);
+    let mut bound = start.clone();
+    let (mut commits, mut most) = (None, SCROLL_BATCH);
     loop {
         context.check("during the scroll")?;
         let missing = limit.saturating_sub(records.len()).saturating_add(1);
-        let batch_size = if filter.is_some() { SCROLL_BATCH } else { missing.min(SCROLL_BATCH) };
+        let batch_size = if filter.is_some() { most } else { missing.min(most) };
         let (rows, batch): (Arc<Rows>, Vec<_>) = {
             let table = collection.table.read();
+            if *commits.get_or_insert(table.commits()) != table.commits() {
+                // A page is not of both sides of a commit: again, with all ids at once.
+                (commits, most, bound) = (None, usize::MAX, start.clone());
+                records.clear();
+                continue;
+            }
             (table.snapshot(), table.ids_from(bound.as_ref(), batch_size))
         };
         let is_last = batch.len() < batch_size;
