@@ -316,9 +316,7 @@ async fn a_full_run_keeps_what_is_below_a_folder_that_cannot_be_walked() {
     fs::remove_dir_all(folder.path().join("below")).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.path().join("below")).unwrap();
     let order = parse(&[folder.path().to_str().unwrap(), "--cleanup", "full"]).unwrap().order().unwrap();
-    if order.kept.is_empty() {
-        panic!("a link to nowhere cannot be used: {:?}", order.work.skipped);
-    }
+    assert!(!order.kept.is_empty(), "a link to nowhere cannot be used: {:?}", order.work.skipped);
     ingest(&server, folder.path(), &["--cleanup", "full"]).await.unwrap();
     assert_eq!(fake.sources(folder.path()), ["a.txt", "below/b.txt"]);
 }
