@@ -11,7 +11,7 @@ const MAX_WIDTH: u64 = 1 << 20;
 /// Bytes that all object streams together may come to.
 const OBJECT_STREAM_BYTES: usize = 256 << 20;
 /// Bytes that one object stream may come to, and what it may have however many there are.
-const ONE_OBJECT_STREAM_BYTES: (usize, usize) = (64 << 10, 16 << 20);
+const ONE_OBJECT_STREAM_BYTES: (usize, usize) = (64 << 10, 8 << 20);
 /// Most words outside of streams: each may become an object of a hundred bytes.
 const MAX_WORDS: usize = 8 << 20;
 /// Objects are read once for each time that a table names them, and some are packed; all that is read may come to so many
@@ -21,6 +21,9 @@ const READINGS: usize = 3;
 const LEAST_BYTES: usize = 32 << 20;
 /// An object's share of memory in bytes of a file, however short it is written.
 const OBJECT_BYTES: usize = 8;
+
+/// How far a list of widths is followed.
+const LOOKED_AT: usize = 4096;
 
 /// What was found.
 pub(super) struct Guard {
@@ -62,7 +65,7 @@ impl Guard {
                     match name.as_slice() {
                         b"ObjStm" | b"XRef" => object_streams += 1,
                         b"W" | b"Columns" | b"Colors" | b"BitsPerComponent"
-                            if widest(bytes.get(at..).unwrap_or_default()) > MAX_WIDTH =>
+                            if has_impossible_widths(bytes.get(at..).unwrap_or_default()) =>
                         {
                             return Err(SkipReason::PdfTooComplex);
                         }
@@ -117,18 +120,32 @@ fn name(bytes: &[u8]) -> (Vec<u8>, usize) {
     (name, at)
 }
 
-/// The largest number of the list or number that begins here.
-fn widest(bytes: &[u8]) -> u64 {
-    let (mut widest, mut number) = (0_u64, 0_u64);
-    for byte in bytes.iter().take(400) {
+/// Is the number that begins here, or one of the list, larger than any width? Or are all of a list nothing, so that a table
+/// could have any number of rows without a byte?
+fn has_impossible_widths(bytes: &[u8]) -> bool {
+    let (mut widest, mut number, mut numbers) = (0_u64, 0_u64, 0_usize);
+    let mut in_comment = false;
+    let mut before = b' ';
+    for byte in bytes.iter().take(LOOKED_AT) {
         match byte {
-            b'0'..=b'9' => number = number.saturating_mul(10).saturating_add(u64::from(byte - b'0')),
-            b' ' | b'\t' | b'\r' | b'\n' | b'[' | b'+' => number = 0,
+            b'\r' | b'\n' => in_comment = false,
+            _ if in_comment => continue,
+            b'%' => in_comment = true,
+            b'0'..=b'9' => {
+                if !before.is_ascii_digit() {
+                    number = 0;
+                    numbers += 1;
+                }
+                number = number.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
+                widest = widest.max(number);
+            }
+            b' ' | b'\t' | 0 | 12 | b'[' | b'+' | b'-' => {}
+            b']' => return widest > MAX_WIDTH || (widest == 0 && numbers >= 3),
             _ => break,
         }
-        widest = widest.max(number);
+        before = *byte;
     }
-    widest
+    widest > MAX_WIDTH
 }
 
 thread_local! {
@@ -178,6 +195,9 @@ mod tests {
         assert!(!refuses(b"<< /W 12 0 R /Columns 612 >>"));
         assert!(refuses(b"<< /W [1 1000000000000 2] >>"));
         assert!(refuses(b"<</#57[1 99999999999999999999999999 2]>>"));
+        assert!(refuses(b"<< /W [0 0 0] >>"));
+        assert!(refuses(b"<< /W%[1\n[+0 -0%1\r0 ] >>"));
+        assert!(!refuses(b"<< /W [0 0 500] /Columns 0 >>"));
         assert!(refuses(b"<< /DecodeParms << /Columns 2000000000 >> >>"));
         assert!(!refuses(b"stream /Columns 2000000000 endstream"));
         assert!(refuses(b"stream x endstream /Columns 2000000000"));
@@ -187,7 +207,7 @@ mod tests {
     fn object_streams_share_what_there_is() {
         let most =
             |count: usize| Guard::look(&b"/Type/ObjStm ".repeat(count)).unwrap().most_bytes_of_an_object_stream();
-        assert_eq!(most(0), 16 << 20);
+        assert_eq!(most(0), 8 << 20);
         assert_eq!(most(64), 4 << 20);
         assert_eq!(most(100_000), 64 << 10);
         let escaped = Guard::look(&b"/Type/#4fbjStm ".repeat(64)).unwrap();
