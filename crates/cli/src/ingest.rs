@@ -30,9 +30,9 @@ use crate::terminal::say;
 /// Read files, split them into chunks, and add the chunks to a collection
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Folders are searched for .md, .markdown, .txt, .text and .rst files, in the order of their names; hidden files and folders are
-left out, symbolic links are followed. A file that is named is always tried, as plain text when its extension is none of these.
-Texts are UTF-8, or UTF-16 with a byte order mark.
+Folders are searched for text, Markdown, reStructuredText, HTML, PDF, JSON, JSON lines, CSV, TSV and source code, told by their
+extensions, in the order of their names. Hidden files and what .gitignore, .ignore and .tollerignore name are left out; symbolic
+links are followed. A file that is named is always tried, as what its content looks like when its extension is none of these.
 
 Chunks begin at headings, paragraphs, lines, sentences or words, whatever fits, and never cut a character. A chunk has the id
 PATH#N and the metadata source (PATH), chunk (N, from 0), title, media_type, start_index (in characters), first_line and

@@ -19,6 +19,8 @@ const MAX_WORDS: usize = 8 << 20;
 const READINGS: usize = 3;
 /// What small files may have beyond that, since their objects may be packed tightly.
 const LEAST_BYTES: usize = 32 << 20;
+/// Bytes of encrypted objects that may be copied: a minute or so.
+const MAX_COPIED_BYTES: usize = 100 << 30;
 /// An object's share of memory in bytes of a file, however short it is written.
 const OBJECT_BYTES: usize = 8;
 
@@ -39,6 +41,7 @@ impl Guard {
         let mut object_streams = 0_usize;
         let mut words = 0_usize;
         let mut in_stream = false;
+        let mut is_encrypted = false;
         let mut at = 0_usize;
         while let Some(byte) = bytes.get(at) {
             let rest = bytes.get(at..).unwrap_or_default();
@@ -64,6 +67,7 @@ impl Guard {
                     at += length;
                     match name.as_slice() {
                         b"ObjStm" | b"XRef" => object_streams += 1,
+                        b"Encrypt" => is_encrypted = true,
                         b"W" | b"Columns" | b"Colors" | b"BitsPerComponent"
                             if has_impossible_widths(bytes.get(at..).unwrap_or_default()) =>
                         {
@@ -83,7 +87,7 @@ impl Guard {
             }
             at += 1;
         }
-        if words > MAX_WORDS {
+        if words > MAX_WORDS || (is_encrypted && copies_too_much(bytes)) {
             return Err(SkipReason::PdfTooComplex);
         }
         Ok(Self { object_streams })
@@ -94,6 +98,34 @@ impl Guard {
         let (least, most) = ONE_OBJECT_STREAM_BYTES;
         (OBJECT_STREAM_BYTES / self.object_streams.max(1)).clamp(least, most)
     }
+}
+
+/// Of encrypted files each object is copied up to its end, for each row of the table that names it, before it is counted: may that
+/// come to more than the file is worth? O(n).
+fn copies_too_much(bytes: &[u8]) -> bool {
+    // Objects that began and have not ended, the sum of the places where they began, and the first of those.
+    let (mut open, mut begins, mut first) = (0_usize, 0_usize, None);
+    let (mut copied, mut longest, mut rows) = (0_usize, 0_usize, 0_usize);
+    for (place, window) in bytes.windows(4).enumerate() {
+        match window {
+            b"dobj" => {
+                copied = copied.saturating_add(open.saturating_mul(place).saturating_sub(begins));
+                longest = longest.max(first.map_or(0, |first| place - first));
+                (open, begins, first) = (0, 0, None);
+            }
+            [_, b'o', b'b', b'j'] => {
+                open += 1;
+                begins = begins.saturating_add(place);
+                first = first.or(Some(place));
+            }
+            [b'0'..=b'9', b' ', b'n', b' ' | b'\r' | b'\n'] => rows += 1,
+            _ => {}
+        }
+    }
+    copied = copied.saturating_add(open.saturating_mul(bytes.len()).saturating_sub(begins));
+    longest = longest.max(first.map_or(0, |first| bytes.len() - first));
+    copied > bytes.len().saturating_mul(READINGS).saturating_add(LEAST_BYTES)
+        || rows.saturating_mul(longest) > MAX_COPIED_BYTES
 }
 
 /// The name that begins here, its escapes resolved as far as names that matter go, and how many bytes it takes.
@@ -219,6 +251,18 @@ mod tests {
         let many = b"1 ".repeat(MAX_WORDS + 1);
         assert!(refuses(&many));
         assert!(!refuses(&[b"stream\n".as_slice(), &many].concat()));
+    }
+
+    #[test]
+    fn encrypted_objects_have_an_end() {
+        let objects = |object: &str, count| format!("/Encrypt {}", object.repeat(count)).into_bytes();
+        assert!(!refuses(&objects("1 0 obj <<>> endobj\n", 20_000)));
+        assert!(refuses(&objects("1 0 obj <<>>\n", 20_000)));
+        assert!(!refuses(&b"1 0 obj <<>>\n".repeat(20_000)), "those are not copied");
+        let large = format!("1 0 obj ({}) endobj", "x".repeat(4 << 20));
+        let rows = "0000000000 00000 n \n";
+        assert!(!refuses(&objects(&(large.clone() + &rows.repeat(10)), 1)));
+        assert!(refuses(&objects(&(large + &rows.repeat(50_000)), 1)));
     }
 
     #[test]
