@@ -13,7 +13,7 @@ const OBJECT_STREAM_BYTES: usize = 256 << 20;
 /// Bytes that one object stream may come to, and what it may have however many there are.
 const ONE_OBJECT_STREAM_BYTES: (usize, usize) = (64 << 10, 8 << 20);
 /// Most words outside of streams: each may become an object of a hundred bytes.
-const MAX_WORDS: usize = 8 << 20;
+const MAX_WORDS: usize = 3 << 20;
 /// Objects are read once for each time that a table names them, and some are packed; all that is read may come to so many
 /// times the file.
 const READINGS: usize = 3;
