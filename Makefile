@@ -67,6 +67,11 @@ bench-store: ## measure the memory and edge stores at 100,000 vectors, and MMR b
 	$(cargo) bench $(fast) --workspace --bench store_report
 	scripts/bench-store-peers
 
+.PHONY: bench-ingest
+bench-ingest: binary ## measure indexing over gRPC: speed beside the embedder's own, memory, a run with nothing changed (minutes)
+	TOLLER_TEST_MODEL="$$(scripts/setup-model --minilm)"; export TOLLER_TEST_MODEL; \
+	$(cargo) bench $(fast) --workspace --bench ingest_report
+
 .PHONY: bench-retrieval
 bench-retrieval: binary ## measure retrievers over gRPC at 100,000 chunks, and the retriever layer alone (minutes)
 	TOLLER_TEST_MODEL="$$(scripts/setup-model --minilm)"; export TOLLER_TEST_MODEL; \

@@ -13,6 +13,7 @@ mod embedder;
 mod embedding_pool;
 mod expect;
 mod formats;
+mod index;
 mod ingest;
 mod keyword;
 mod lifecycle;

@@ -32,10 +32,17 @@ impl CharacterSplitter {
     }
 }
 
+impl CharacterSplitter {
+    /// The chunks, and the steps it took.
+    fn run<'t>(&self, text: &'t str) -> Result<(Vec<Chunk<'t>>, u64), Error> {
+        let levels: Vec<Level<'_>> = self.separators.iter().map(Level::Separator).collect();
+        cascade(text, &levels, &self.rules)
+    }
+}
+
 impl Splitter for CharacterSplitter {
     fn split_structured<'t>(&self, text: &'t str, _structure: &Structure) -> Result<Vec<Chunk<'t>>, Error> {
-        let levels: Vec<Level<'_>> = self.separators.iter().map(Level::Separator).collect();
-        Ok(cascade(text, &levels, &self.rules)?.0)
+        Ok(self.run(text)?.0)
     }
 }
 
@@ -175,6 +182,18 @@ mod tests {
             .separator(Separator::regex(r"\d+").unwrap())
             .keep_separator(KeepSeparator::No);
         assert_eq!(texts(digits, "aa1bb22cc"), ["aa1bb22cc"], r"LangChain says aa\d+bb\d+cc");
+    }
+
+    #[test]
+    fn cost_is_linear_in_the_text() {
+        for unit in ["x", " ", "lorem ipsum. ", "\n", "今天天气很好。", " \u{301}\u{301}", "🇫🇷", ". "] {
+            let steps = |bytes: usize| {
+                let text = unit.repeat(bytes / unit.len());
+                builder(100, 15, " ").build().unwrap().run(&text).unwrap().1
+            };
+            let (once, twice) = (steps(100_000), steps(200_000));
+            assert!(twice <= once * 2 + once / 10, "{unit:?}: {once} steps for n, {twice} for 2n");
+        }
     }
 
     #[test]

@@ -8,15 +8,16 @@ use crate::whitespace;
 /// Lets every chunk but the first begin earlier, by at most `overlap` units: at the first word that begins within them, or at the
 /// first grapheme where no word does.
 ///
-/// Starts stay in order, since the first word within reach of a later chunk is not before that of an earlier one. O(text), plus
-/// what is added to the chunks.
+/// Starts stay in order. O(text), plus what is added to the chunks.
 pub(crate) fn extend_back<'t>(text: &'t str, chunks: &mut [Chunk<'t>], overlap: usize, measure: &Measure) {
     let mut graphemes = GraphemeFinder::new(text);
     let starts: Vec<usize> = chunks.iter().map(|chunk| chunk.bytes.start).collect();
     let mut reached = 0;
+    let mut previous_start = starts.first().copied().unwrap_or(0);
     for chunk in chunks.iter_mut().skip(1) {
         let start = chunk.bytes.start;
-        let farthest = measure.back(text, start, overlap);
+        // Whitespace that was stripped from the chunk before is not given back to this one.
+        let farthest = measure.back(text, start, overlap).max(previous_start);
         // The last chunk that begins at or before the farthest place begins between two graphemes: from there on they are known.
         while starts.get(reached + 1).is_some_and(|next| *next <= farthest) {
             reached += 1;
@@ -37,6 +38,7 @@ pub(crate) fn extend_back<'t>(text: &'t str, chunks: &mut [Chunk<'t>], overlap: 
         let new_start = first_word.unwrap_or_else(|| graphemes.around(farthest, known).end.min(start));
         chunk.chars.start -= text.get(new_start..start).unwrap_or_default().chars().count();
         chunk.bytes.start = new_start;
+        previous_start = new_start;
         chunk.text = text.get(new_start..chunk.bytes.end).unwrap_or_default();
     }
 }

@@ -44,12 +44,19 @@ impl SentenceSplitter {
     }
 }
 
-impl Splitter for SentenceSplitter {
-    fn split_structured<'t>(&self, text: &'t str, structure: &Structure) -> Result<Vec<Chunk<'t>>, Error> {
+impl SentenceSplitter {
+    /// The chunks, and the steps it took.
+    fn run<'t>(&self, text: &'t str, structure: &Structure) -> Result<(Vec<Chunk<'t>>, u64), Error> {
         let sentences = sentence_starts(text);
         let places = structure.levels().iter().map(|places| Level::Places(places));
         let levels: Vec<Level<'_>> = places.chain([Level::Places(&sentences)]).collect();
-        Ok(cascade(text, &levels, &self.rules)?.0)
+        cascade(text, &levels, &self.rules)
+    }
+}
+
+impl Splitter for SentenceSplitter {
+    fn split_structured<'t>(&self, text: &'t str, structure: &Structure) -> Result<Vec<Chunk<'t>>, Error> {
+        Ok(self.run(text, structure)?.0)
     }
 }
 
@@ -92,6 +99,18 @@ mod tests {
         let chunks = SentenceSplitter::new(20, 0).unwrap().split_structured(text, &structure).unwrap();
         let seen: Vec<&str> = chunks.iter().map(|chunk| chunk.text).collect();
         assert_eq!(seen, ["One. Two.", "# B\nThree. Four."]);
+    }
+
+    #[test]
+    fn cost_is_linear_in_the_text() {
+        for unit in ["x", " ", "lorem ipsum. ", "\n", "今天天气很好。", " \u{301}\u{301}", "🇫🇷", ". "] {
+            let steps = |bytes: usize| {
+                let text = unit.repeat(bytes / unit.len());
+                SentenceSplitter::new(100, 15).unwrap().run(&text, &Structure::default()).unwrap().1
+            };
+            let (once, twice) = (steps(100_000), steps(200_000));
+            assert!(twice <= once * 2 + once / 10, "{unit:?}: {once} steps for n, {twice} for 2n");
+        }
     }
 
     #[test]

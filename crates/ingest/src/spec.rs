@@ -645,7 +645,7 @@ mod tests {
         assert_eq!(SplitterSpec::default().fingerprint(), expected);
         assert_eq!(read(expected), SplitterSpec::default());
         assert_eq!(read(r#"{"recursive": {"chunk_size": 1000}}"#).fingerprint(), expected);
-        let semantic = concat!(r#"{"semantic":{"buffer_size":1,"min_chunk_size":0,"threshold":{"percentile":95.0}}}"#);
+        let semantic = r#"{"semantic":{"buffer_size":1,"min_chunk_size":0,"threshold":{"percentile":95.0}}}"#;
         assert_eq!(read(r#"{"semantic": {"threshold": {"percentile": 95}}}"#).fingerprint(), semantic);
     }
 }

@@ -1,7 +1,7 @@
 //! Files as people and programs write them, through the whole of loading: what is found is compared with what was looked at once
 //! and kept beside the files.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fmt::Write as _;
 use std::fs;

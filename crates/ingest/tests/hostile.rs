@@ -1,6 +1,6 @@
 //! Files that were made to do harm, or that are noise: loading ends soon, with a text or a reason, and never with a panic.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
 use std::path::Path;

@@ -217,7 +217,7 @@ async fn everything_is_there_after_kill_9() {
 }
 
 /// Records of each commit of the next test: too few for an index, whose builder would hold the folder when it is closed.
-const SWAPPED: usize = 900;
+const SWAPPED: usize = 300;
 
 /// Is run by the next test, in a process of its own: replaces all records by others, again and again.
 #[tokio::test(flavor = "multi_thread")]
@@ -238,7 +238,7 @@ async fn commits_until_it_is_killed() {
         let records: Vec<Record> = (0..SWAPPED).map(row).collect();
         let gone = present.iter().filter(|id| !id.starts_with("both")).map(|text| id(text)).collect();
         present = records.iter().map(|record| record.document.id.to_string()).collect();
-        let changes = ChangeSet::new(gone, records.chunks(200).map(<[Record]>::to_vec).collect());
+        let changes = ChangeSet::new(gone, records.chunks(90).map(<[Record]>::to_vec).collect());
         store.vectors.apply(&context(), &name("docs"), changes).await.unwrap();
         println!("acknowledged {round}");
     }

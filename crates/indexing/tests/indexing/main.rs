@@ -1,5 +1,6 @@
 //! Index runs on a store in memory.
 
+mod generated;
 mod oracle;
 mod parents;
 mod runs;

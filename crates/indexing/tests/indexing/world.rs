@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use toller_core::embeddings::Embedding;
 use toller_core::error::{Error, Result};
+use toller_core::language_model::{ChatMessage, Completion, CompletionOptions, TokenUsage};
 use toller_core::{
     CollectionName, DocumentId, DocumentStore, EmbeddingRole, Embeddings, Fingerprint, Metric, Principal,
-    RequestContext, Value, VectorStore,
+    LanguageModel, Models, RequestContext, Value, VectorStore,
 };
 use toller_indexing::{
     Board, Cleanup, Content, Cut, Cutting, IndexRun, IndexSettings, News, SourceDocument,
@@ -57,6 +58,35 @@ impl Embeddings for Model {
     }
 }
 
+/// A language model that answers with the last line it is shown.
+pub struct Author;
+
+#[async_trait]
+impl LanguageModel for Author {
+    fn provider(&self) -> &str {
+        "test"
+    }
+
+    fn model(&self) -> &str {
+        "author"
+    }
+
+    async fn complete(
+        &self,
+        _: &RequestContext,
+        messages: &[ChatMessage],
+        options: &CompletionOptions,
+    ) -> Result<Completion> {
+        let shown = &messages.last().unwrap().content;
+        let line = shown.lines().rev().find(|line| !line.starts_with("</")).unwrap_or_default();
+        let text = match options.schema {
+            None => format!("about {line}"),
+            Some(_) => format!("{{\"questions\": [\"what is {line}?\", \"why {line}?\", \"one too many?\"]}}"),
+        };
+        Ok(Completion { text, is_cut: false, usage: TokenUsage::default() })
+    }
+}
+
 pub struct World {
     pub collections: Collections,
     pub documents: Arc<dyn DocumentStore>,
@@ -78,8 +108,10 @@ impl World {
         catalog: Arc<dyn toller_core::Catalog>,
     ) -> Self {
         let model = Model::new("counting");
-        let embeddings: Arc<dyn Embeddings> = model.clone();
-        let collections = Collections::new(Arc::clone(&vectors), catalog, Some(embeddings));
+        let mut models = Models::default();
+        models.embeddings.add_default("counting", model.clone()).unwrap();
+        models.language_models.add_default("author", Arc::new(Author)).unwrap();
+        let collections = Collections::new(Arc::clone(&vectors), catalog, models);
         let context = RequestContext::new(Principal::anonymous());
         let name = CollectionName::new("docs").unwrap();
         let new = NewCollection {

@@ -99,6 +99,9 @@ impl Writer {
                 self.apart(Gap::Line);
             }
             Kind::TableCell => {
+                if self.heading.is_some() {
+                    self.apart(Gap::Space);
+                }
                 self.row.separators += usize::from(self.row.cells > 0);
                 self.row.cells += 1;
                 self.row.in_cell = true;

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lopdf::{Dictionary, Document, Object, ObjectId};
+use lopdf::{Dictionary, Document, Object};
 
 use super::to_unicode::ToUnicode;
 
 /// Most bytes of a character map.
 const MAX_MAP_BYTES: usize = 4 << 20;
+/// What reading a font costs beside its maps, in bytes of content.
+const FONT_BYTES: usize = 8 << 10;
 /// Fonts that are kept from page to page.
 const MAX_FONTS: usize = 64;
 /// Codes of a font whose codes have one byte.
@@ -21,32 +23,31 @@ const MAX_WIDTHS: usize = 1 << 16;
 /// The fonts of a file that were read.
 #[derive(Default)]
 pub(super) struct Fonts {
-    by_id: HashMap<ObjectId, Arc<Font>>,
+    /// By where the file's dictionary of the font is in memory: it stays there.
+    by_place: HashMap<usize, Arc<Font>>,
 }
 
 impl Fonts {
-    /// The font that a page calls by a name; none when there is no such.
+    /// The font that a page calls by a name, and how many bytes were read for it; none when there is no such.
     pub(super) fn get(
         &mut self,
         document: &Document,
         resources: Option<&Dictionary>,
         name: &[u8],
-    ) -> Option<Arc<Font>> {
+    ) -> Option<(Arc<Font>, usize)> {
         let fonts = resources?.get_deref(b"Font", document).and_then(Object::as_dict).ok()?;
-        let entry = fonts.get(name).ok()?;
-        let id = entry.as_reference().ok();
-        if let Some(font) = id.and_then(|id| self.by_id.get(&id)) {
-            return Some(Arc::clone(font));
+        let dictionary = fonts.get_deref(name, document).and_then(Object::as_dict).ok()?;
+        let place = std::ptr::from_ref(dictionary).addr();
+        if let Some(font) = self.by_place.get(&place) {
+            return Some((Arc::clone(font), 0));
         }
-        let (_, object) = document.dereference(entry).ok()?;
-        let font = Arc::new(Font::read(document, object.as_dict().ok()?));
-        if let Some(id) = id {
-            if self.by_id.len() >= MAX_FONTS {
-                self.by_id.clear();
-            }
-            self.by_id.insert(id, Arc::clone(&font));
+        let (font, bytes) = Font::read(document, dictionary);
+        let font = Arc::new(font);
+        if self.by_place.len() >= MAX_FONTS {
+            self.by_place.clear();
         }
-        Some(font)
+        self.by_place.insert(place, Arc::clone(&font));
+        Some((font, bytes))
     }
 }
 
@@ -70,13 +71,13 @@ enum Codes {
 }
 
 impl Font {
-    fn read(document: &Document, font: &Dictionary) -> Self {
-        let to_unicode = font
-            .get_deref(b"ToUnicode", document)
-            .and_then(Object::as_stream)
-            .and_then(|stream| stream.get_plain_content_with_limit(MAX_MAP_BYTES))
-            .ok()
-            .map(|map| ToUnicode::parse(&map));
+    /// With how many bytes that took, or what takes as long.
+    fn read(document: &Document, font: &Dictionary) -> (Self, usize) {
+        let map = font.get_deref(b"ToUnicode", document).and_then(Object::as_stream).ok();
+        let packed_bytes = map.map_or(0, |map| map.content.len());
+        let map = map.and_then(|map| map.get_plain_content_with_limit(MAX_MAP_BYTES).ok());
+        let map_bytes = map.as_ref().map_or(packed_bytes, Vec::len);
+        let to_unicode = map.map(|map| ToUnicode::parse(&map));
         let is_composite = name_in(document, font, b"Subtype") == Some(b"Type0");
         if is_composite {
             let encoding = name_in(document, font, b"Encoding").unwrap_or_default();
@@ -91,13 +92,14 @@ impl Font {
                 .and_then(|(_, object)| object.as_dict().ok());
             let widths = descendant.map(|font| composite_widths(document, font)).unwrap_or_default();
             let default_width = descendant.and_then(|font| number_in(document, font, b"DW")).unwrap_or(1000.0);
-            return Self { to_unicode, codes, widths, default_width: Some(default_width) };
+            let bytes = FONT_BYTES + MAX_WIDTHS + map_bytes;
+            return (Self { to_unicode, codes, widths, default_width: Some(default_width) }, bytes);
         }
         let widths = simple_widths(document, font);
         let is_fixed = font.get(b"BaseFont").and_then(Object::as_name).is_ok_and(|name| name.starts_with(b"Courier"));
         let default_width = if is_fixed { Some(600.0) } else { None };
         let codes = Codes::Simple(simple_codes(document, font));
-        Self { to_unicode, codes, widths, default_width }
+        (Self { to_unicode, codes, widths, default_width }, FONT_BYTES + map_bytes)
     }
 
     /// How many bytes a code has.
@@ -174,12 +176,15 @@ fn composite_widths(document: &Document, font: &Dictionary) -> HashMap<u32, f64>
         return widths;
     };
     let mut numbers: Vec<f64> = Vec::new();
-    for object in list {
+    // Codes that are named again and again count each time.
+    let mut left = MAX_WIDTHS;
+    for object in list.iter().take(MAX_WIDTHS) {
         let Ok((_, object)) = document.dereference(object) else {
             continue;
         };
         if let (Ok(each), [first]) = (object.as_array(), numbers.as_slice()) {
-            for (code, width) in (*first as u32..).zip(each).take(MAX_WIDTHS.saturating_sub(widths.len())) {
+            for (code, width) in (*first as u32..).zip(each).take(left) {
+                left -= 1;
                 widths.extend(width.as_float().ok().map(|width| (code, f64::from(width))));
             }
             numbers.clear();
@@ -189,8 +194,10 @@ fn composite_widths(document: &Document, font: &Dictionary) -> HashMap<u32, f64>
             numbers.clear();
         }
         if let [first, last, width] = *numbers.as_slice() {
-            let codes = first as u32..=last as u32;
-            widths.extend(codes.take(MAX_WIDTHS.saturating_sub(widths.len())).map(|code| (code, width)));
+            for code in (first as u32..=last as u32).take(left) {
+                left -= 1;
+                widths.insert(code, width);
+            }
             numbers.clear();
         }
     }

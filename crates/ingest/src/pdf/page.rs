@@ -16,6 +16,8 @@ const MAX_STREAM_BYTES: usize = 64 << 20;
 const MAX_FORM_DEPTH: usize = 12;
 /// What drawing a form costs beside its content, in bytes of content: finding it takes as long as reading so many.
 const FORM_BYTES: usize = 256;
+/// What a page or a stream of one costs beside its content.
+const STREAM_BYTES: usize = 64;
 /// Most saved states; further ones are counted and not kept.
 const MAX_SAVED_STATES: usize = 256;
 /// Most operands that are kept for an operator; lists of texts are the longest.
@@ -52,6 +54,7 @@ pub(super) fn text(
     budget: &mut Budget,
 ) -> Result<String, PageFault> {
     let mut run = Run { document, fonts, budget, lines: Lines::default() };
+    run.spend(STREAM_BYTES)?;
     // The streams of a page are one content, cut anywhere between two words.
     let mut content = Vec::new();
     for id in document.get_page_contents(page) {
@@ -166,7 +169,7 @@ impl Run<'_> {
             Err(_) => Vec::new(),
         };
         // What cannot be unpacked has its cost too.
-        self.spend(content.len().max(stream.content.len()))?;
+        self.spend(content.len().max(stream.content.len()).saturating_add(STREAM_BYTES))?;
         Ok(content)
     }
 
@@ -205,7 +208,7 @@ impl Run<'_> {
                     continue;
                 }
                 Word::Operator(operator) => {
-                    self.operator(operator, &operands, resources, &mut drawing);
+                    self.operator(operator, &operands, resources, &mut drawing)?;
                     operands.clear();
                     if self.lines.bytes() > self.budget.text_bytes {
                         return Err(PageFault::TooMuchText { limit: self.budget.max_text_bytes });
@@ -258,7 +261,7 @@ impl Run<'_> {
         operands: &[Operand],
         resources: Option<&Dictionary>,
         drawing: &mut Drawing,
-    ) {
+    ) -> Result<(), PageFault> {
         // Operators that take numbers have only such, but for the font.
         let numbers: Vec<f64> = match operator {
             b"TJ" | b"Tj" | b"'" => Vec::new(),
@@ -279,7 +282,9 @@ impl Run<'_> {
             (b"BT", _) => (drawing.text, drawing.line) = (Matrix::IDENTITY, Matrix::IDENTITY),
             (b"Tf", [size]) => {
                 if let Some(Operand::Name(name)) = operands.first() {
-                    drawing.state.font = self.fonts.get(self.document, resources, name);
+                    let found = self.fonts.get(self.document, resources, name);
+                    self.spend(found.as_ref().map_or(0, |(_, bytes)| *bytes))?;
+                    drawing.state.font = found.map(|(font, _)| font);
                 }
                 drawing.state.size = *size;
             }
@@ -313,6 +318,7 @@ impl Run<'_> {
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// Texts, and between them numbers that move back, in thousandths of the font's size.
@@ -346,6 +352,10 @@ impl Run<'_> {
             let width = font.width(code, letters) / 1000.0 * state.size;
             let space = state.character_space + if is_space { state.word_space } else { 0.0 };
             length += (width + space) * state.stretch;
+            // More is too much, which the caller sees.
+            if text.len() > self.budget.text_bytes {
+                break;
+            }
         }
         let place = |shift: f64| Matrix::shift(shift, state.rise).then(drawing.text).then(state.transform);
         let start = place(0.0);

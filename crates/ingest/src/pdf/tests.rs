@@ -230,6 +230,31 @@ fn files_that_need_a_password_say_so() {
 }
 
 #[test]
+fn files_that_can_be_read_without_a_password_are_read() {
+    let bytes = document(HELVETICA, &[b"BT /F1 12 Tf (One) Tj ET"], &[]);
+    let encrypted = |user_password: &str| {
+        let mut document = Document::load_mem(&bytes).unwrap();
+        let id = Object::string_literal(vec![7; 16]);
+        document.trailer.set("ID", Object::Array(vec![id.clone(), id]));
+        let version = lopdf::EncryptionVersion::V2 {
+            document: &document,
+            owner_password: "owner",
+            user_password,
+            key_length: 128,
+            permissions: lopdf::Permissions::all(),
+        };
+        let state = lopdf::EncryptionState::try_from(version).unwrap();
+        document.encrypt(&state).unwrap();
+        let mut saved = Vec::new();
+        document.save_to(&mut saved).unwrap();
+        saved
+    };
+    assert_eq!(texts(encrypted("")), ["One"]);
+    let reason = refused(encrypted("secret"));
+    assert!(matches!(reason, SkipReason::PdfEncrypted), "{reason}");
+}
+
+#[test]
 fn deep_objects_and_page_trees_in_circles_do_no_harm() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let content: &[u8] = b"BT /F1 12 Tf (One) Tj ET";

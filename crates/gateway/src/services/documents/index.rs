@@ -32,6 +32,9 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 /// News on their way to the caller.
 const ANSWERS: usize = 4;
 
+/// How long a caller may say nothing: a run keeps others from their turn.
+const SILENCE: Duration = Duration::from_secs(600);
+
 /// Changes or problems of one message.
 const CHANGES: usize = 500;
 
@@ -164,8 +167,13 @@ where
 
     /// The next message's step; none at the end of the stream. News are told meanwhile.
     async fn step(&mut self) -> Result<Option<Step>, Status> {
+        let mut silence = std::pin::pin!(tokio::time::sleep(SILENCE));
         loop {
             tokio::select! {
+                () = &mut silence => {
+                    let said = format!("no message came for {} s, and the run ends: nothing is changed", SILENCE.as_secs());
+                    return Err(Status::deadline_exceeded(said));
+                }
                 message = self.messages.next() => {
                     return match message {
                         None => Ok(None),

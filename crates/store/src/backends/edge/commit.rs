@@ -4,6 +4,8 @@
 //! removed and replaced goes, and all of it is seen at once. Before the first point is written the change set is decided (see
 //! [`super::journal`]); should anything fail after that, the collection has to be opened again, which finishes it.
 
+use std::collections::BTreeSet;
+
 use qdrant_edge as engine;
 use toller_core::DocumentId;
 use toller_core::error::Result;
@@ -20,7 +22,8 @@ use super::{disk_room, durable};
 /// Makes a change set happen, and durable. Returns how many records are there no more.
 pub(super) fn commit(shard: &Shard, changes: PreparedChanges) -> Result<u64> {
     let PreparedChanges { draft, ids, bytes } = changes;
-    if ids.written.is_empty() && ids.removed.iter().all(|id| !shard.ids.read().contains(id)) {
+    let is_removed = |known: &BTreeSet<DocumentId>| ids.removed.iter().any(|id| known.contains(id));
+    if ids.written.is_empty() && !is_removed(&shard.ids.read()) {
         return Ok(0);
     }
     disk_room::for_write(shard.folder.path(), bytes)?;

@@ -20,8 +20,9 @@ use super::{EdgeConfig, EdgeStore};
 /// Records before the commit: of these a third is removed, and a third is replaced.
 const OLD: usize = 90;
 
-/// New records of the commit: more than are written to the engine at once.
-const NEW: usize = 600;
+/// New records of the commit: more than are written to the engine at once, and too few for an index, whose builder would hold
+/// the folder when it is closed.
+const NEW: usize = 200;
 
 fn context() -> RequestContext {
     RequestContext::new(Principal::anonymous())

@@ -34,7 +34,7 @@ const FORMAT: u32 = 1;
 const MAGIC: &[u8] = b"toller changes";
 
 /// Points of one frame, which are also written to the engine at once: few enough that a search waits for milliseconds.
-pub(super) const POINTS_AT_ONCE: usize = 256;
+pub(super) const POINTS_AT_ONCE: usize = 64;
 
 /// Ids of one frame.
 const IDS_AT_ONCE: usize = 4096;

@@ -10,7 +10,7 @@ use super::kernel::{Gate, quick_products};
 use super::rows::Rows;
 use super::top_k::{Candidate, TopK};
 
-/// The best min(limit, matches) rows for `query` in one space: filter, then score, best first, then insertion order. Exact.
+/// The best min(limit, matches) rows for `query` in one space, best first, then insertion order. Exact.
 /// Rows without a vector there do not match.
 ///
 /// O(n·d + n·log limit) for n rows of dimension d, on one thread: concurrent queries use the other ones. Beside the result
@@ -37,13 +37,18 @@ pub(super) fn search(
         context.check("during the search")?;
         let block = numbered.block.as_ref();
         let Some(column) = block.column(column) else { continue };
+        // Once there are as many hits as are wanted, the few rows that may beat one are cheaper to ask than all.
+        let (first, last) = if best.score_to_beat().is_some() { (None, filter) } else { (filter, None) };
         slots.clear();
-        slots.extend(matching_slots(block, filter).filter(|slot| column.squared_norm(*slot).is_some()));
+        slots.extend(matching_slots(block, first).filter(|slot| column.squared_norm(*slot).is_some()));
         products.clear();
         quick_products(query, column.elements(), &slots, &mut products);
         for (slot, product) in slots.iter().zip(&products) {
             let Some(squared_norm) = column.squared_norm(*slot) else { continue };
             if best.score_to_beat().is_some_and(|score| !gate.may_beat(*product, squared_norm, score)) {
+                continue;
+            }
+            if last.is_some_and(|filter| !is_match(block, *slot, filter)) {
                 continue;
             }
             let Some(vector) = column.vector(*slot) else { continue };
@@ -86,6 +91,10 @@ pub(super) fn count(rows: &Rows, filter: &Filter, context: &RequestContext) -> R
 pub(super) fn matching_ids(block: &Block, filter: &Filter) -> Vec<DocumentId> {
     let slots = matching_slots(block, Some(filter));
     slots.filter_map(|slot| block.document(slot).map(|document| document.id.clone())).collect()
+}
+
+fn is_match(block: &Block, slot: usize, filter: &Filter) -> bool {
+    block.document(slot).is_some_and(|document| filter.matches(&document.metadata))
 }
 
 fn matching_slots<'a>(block: &'a Block, filter: Option<&'a Filter>) -> impl Iterator<Item = usize> + 'a {
