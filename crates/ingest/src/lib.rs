@@ -17,7 +17,7 @@
 
 mod cascade;
 mod character;
-mod code;
+mod code_splitter;
 mod distance_threshold;
 mod document;
 mod error;
@@ -25,8 +25,8 @@ mod format;
 mod grapheme;
 mod hash;
 mod headings;
-mod json;
 mod json_outline;
+mod json_splitter;
 mod language;
 mod language_separators;
 mod length;
@@ -56,7 +56,7 @@ mod whitespace;
 mod whole;
 
 pub use character::{CharacterSplitter, CharacterSplitterBuilder};
-pub use code::CodeSplitter;
+pub use code_splitter::CodeSplitter;
 pub use distance_threshold::{
     DEFAULT_INTERQUARTILE_RANGES, DEFAULT_PERCENTILE, DEFAULT_STANDARD_DEVIATIONS, DistanceThreshold,
 };
@@ -65,7 +65,7 @@ pub use error::Error;
 pub use format::Format;
 pub use hash::{HashAlgorithm, canonical_json, document_key};
 pub use headings::{HEADING_LEVELS, HeadingSplitter, default_heading_name};
-pub use json::{JSON_PATH, JsonSplitter};
+pub use json_splitter::{JSON_PATH, JsonSplitter};
 pub use language::Language;
 pub use loader::{DEFAULT_MAX_FILE_BYTES, LoadedFile, Loader};
 pub use markdown_headings::markdown_headings;

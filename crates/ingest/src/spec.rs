@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use toller_core::Tokenizer;
 
 use crate::character::CharacterSplitter;
-use crate::code::CodeSplitter;
+use crate::code_splitter::CodeSplitter;
 use crate::distance_threshold::DistanceThreshold;
 use crate::error::Error;
 use crate::headings::{HEADING_LEVELS, HeadingSplitter, default_heading_name};
-use crate::json::JsonSplitter;
+use crate::json_splitter::JsonSplitter;
 use crate::language::Language;
 use crate::recursive::{DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE, RecursiveSplitter};
 use crate::semantic::{DEFAULT_BUFFER_SIZE, SemanticSplitter};
