@@ -26,6 +26,9 @@ pub const EMPTY_FULL_RUN: &str = "EMPTY_FULL_RUN";
 /// Ids or records that are read at a time.
 const PAGE: usize = 1000;
 
+/// Bytes of parents that are written at once: each write may wait for the disk.
+const PARENT_BYTES: usize = 1 << 20;
+
 /// Records whose vectors are looked at at a time.
 const OLD_RECORDS: usize = 256;
 
@@ -44,6 +47,9 @@ pub struct IndexRun {
     staging: Staging,
     is_room_made: bool,
     parents: ParentRoom,
+    /// Parents that are still to be written.
+    waiting_parents: Vec<Document>,
+    waiting_bytes: usize,
     known: KnownIds,
     staged: KnownIds,
     pipeline: Pipeline,
@@ -67,7 +73,7 @@ impl IndexRun {
     ///
     /// # Errors
     /// `NotFound` for the collection; `InvalidArgument` for settings; `FailedPrecondition` when the collection takes its vectors from the client or its
-    /// model is not loaded; `Aborted` when another run is under way and this one does not wait.
+    /// model is not loaded, or while it is embedded anew; `Aborted` when another run is under way and this one does not wait.
     pub async fn begin(
         collections: &Collections,
         documents: Arc<dyn DocumentStore>,
@@ -78,6 +84,7 @@ impl IndexRun {
     ) -> Result<Self> {
         let collection = collections.open(context, name).await?;
         // What cannot be embedded is told before anything is read.
+        collection.check_settled()?;
         let model = collection.embeddings()?;
         let preparation = Preparation::new(&settings, Arc::clone(model), collections.models())?;
         let turn = match settings.dry_run {
@@ -98,6 +105,8 @@ impl IndexRun {
             known: KnownIds::new(Place::Collection(collection.clone())),
             staged: KnownIds::new(Place::Staging(staging.clone())),
             pipeline: Pipeline::new(collection.clone(), staging.clone(), context.clone(), board.clone()),
+            waiting_parents: Vec::new(),
+            waiting_bytes: 0,
             is_room_made: false,
             settings: Arc::new(settings),
             context,
@@ -216,6 +225,7 @@ impl IndexRun {
         if let Some(turn) = &self.turn {
             turn.check()?;
         }
+        self.put_parents().await?;
         let writes = std::mem::take(&mut self.writes);
         let changed: BTreeSet<Arc<str>> = versions.into_iter().map(|version| version.source).collect();
         if !writes.is_empty() || !delete.is_empty() {
@@ -317,7 +327,11 @@ impl IndexRun {
             self.is_room_made = true;
         }
         // An earlier run that was cut off may have had them removed since.
-        self.parents.put(&self.context, prepared.parents).await?;
+        self.waiting_bytes += prepared.parents.iter().map(|parent| parent.page_content.len()).sum::<usize>();
+        self.waiting_parents.extend(prepared.parents);
+        if self.waiting_bytes >= PARENT_BYTES {
+            self.put_parents().await?;
+        }
         let staged = self.staged.of_source(&self.context, &version.source).await?;
         let staged: HashSet<DocumentId> = match staged.get(&version.hash) {
             Some(version) if !self.settings.force => version.ids.iter().cloned().collect(),
@@ -342,6 +356,11 @@ impl IndexRun {
             self.pipeline.push(record, vector).await?;
         }
         Ok(())
+    }
+
+    async fn put_parents(&mut self) -> Result<()> {
+        self.waiting_bytes = 0;
+        self.parents.put(&self.context, std::mem::take(&mut self.waiting_parents)).await
     }
 
     /// The vectors that older versions of the same source have for texts that come again.

@@ -22,21 +22,22 @@ pub enum Language {
     /// `kotlin`: Kotlin.
     Kotlin,
     /// `js`: JavaScript.
-    #[serde(rename = "js")]
+    #[serde(rename = "js", alias = "javascript")]
     JavaScript,
     /// `ts`: TypeScript.
-    #[serde(rename = "ts")]
+    #[serde(rename = "ts", alias = "typescript")]
     TypeScript,
     /// `php`: PHP.
     Php,
     /// `proto`: Protocol Buffers.
+    #[serde(alias = "protobuf")]
     Proto,
     /// `python`: Python.
     Python,
     /// `r`: R.
     R,
     /// `rst`: reStructuredText.
-    #[serde(rename = "rst")]
+    #[serde(rename = "rst", alias = "restructuredtext")]
     ReStructuredText,
     /// `ruby`: Ruby.
     Ruby,
@@ -53,7 +54,7 @@ pub enum Language {
     /// `html`: HTML.
     Html,
     /// `sol`: Solidity.
-    #[serde(rename = "sol")]
+    #[serde(rename = "sol", alias = "solidity")]
     Solidity,
     /// `csharp`: C#.
     CSharp,
@@ -114,6 +115,15 @@ impl Language {
         ("elixir", Self::Elixir),
         ("powershell", Self::PowerShell),
         ("visualbasic6", Self::VisualBasic6),
+    ];
+
+    /// Other names that are understood.
+    pub const ALIASES: [(&'static str, Self); 5] = [
+        ("javascript", Self::JavaScript),
+        ("typescript", Self::TypeScript),
+        ("protobuf", Self::Proto),
+        ("restructuredtext", Self::ReStructuredText),
+        ("solidity", Self::Solidity),
     ];
 
     /// The name.
@@ -183,7 +193,8 @@ impl FromStr for Language {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, language)| *language).ok_or_else(|| {
+        let mut known_names = Self::NAMES.iter().chain(&Self::ALIASES);
+        known_names.find(|(known, _)| *known == name).map(|(_, language)| *language).ok_or_else(|| {
             let known = Self::NAMES.map(|(known, _)| known).join(", ");
             Error::invalid("language", format!("must be one of {known}, got {name:?}"))
         })
@@ -208,6 +219,10 @@ mod tests {
             assert_eq!(language.name(), name);
             assert_eq!(serde_json::to_value(language).unwrap(), name);
             assert!(!language.separators().unwrap().is_empty());
+        }
+        for (alias, language) in Language::ALIASES {
+            assert_eq!(alias.parse::<Language>().unwrap(), language);
+            assert_eq!(serde_json::from_value::<Language>(alias.into()).unwrap(), language);
         }
         let fault = "perl".parse::<Language>().unwrap_err().to_string();
         assert!(fault.starts_with("language: must be one of cpp, go,") && fault.ends_with("got \"perl\""), "{fault}");

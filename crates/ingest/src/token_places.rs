@@ -1,5 +1,6 @@
 //! Where the tokens of one text stand, put in order, so that lengths and cuts are questions of bisection.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use toller_core::Tokenizer;
@@ -12,6 +13,8 @@ use crate::error::Error;
 /// out, the second widened to the character.
 pub(crate) struct TokenPlaces {
     ranges: Vec<Range<usize>>,
+    /// The last answer: the next one is most often beside it.
+    last: Cell<usize>,
 }
 
 impl TokenPlaces {
@@ -25,7 +28,7 @@ impl TokenPlaces {
             end = end.max(text.ceil_char_boundary(range.end)).max(start);
             ranges.push(start..end);
         }
-        Ok(Self { ranges })
+        Ok(Self { ranges, last: Cell::new(0) })
     }
 
     /// How many there are.
@@ -33,14 +36,35 @@ impl TokenPlaces {
         self.ranges.len()
     }
 
-    /// How many lie wholly before byte `offset`. O(log tokens).
+    /// How many lie wholly before byte `offset`. O(log(tokens between this and the last question)).
     pub(crate) fn ended_before(&self, offset: usize) -> usize {
-        self.ranges.partition_point(|token| token.end <= offset)
+        self.count_while(|token| token.end <= offset)
     }
 
-    /// How many begin before byte `offset`. O(log tokens).
+    /// How many begin before byte `offset`. Costs as [`Self::ended_before`].
     pub(crate) fn begun_before(&self, offset: usize) -> usize {
-        self.ranges.partition_point(|token| token.start < offset)
+        self.count_while(|token| token.start < offset)
+    }
+
+    /// How many tokens `is_before` is true of; it is of none after one that it is not true of.
+    fn count_while(&self, is_before: impl Fn(&Range<usize>) -> bool) -> usize {
+        let holds = |index: usize| self.ranges.get(index).is_some_and(&is_before);
+        let (mut low, mut high) = (self.last.get(), self.last.get());
+        let mut stride = 1;
+        // Strides from the last answer that grow until the new one is between `low` and `high`.
+        while holds(high) {
+            low = high + 1;
+            high = (high + stride).min(self.ranges.len());
+            stride *= 2;
+        }
+        while low > 0 && !holds(low - 1) {
+            high = low - 1;
+            low = high.saturating_sub(stride);
+            stride *= 2;
+        }
+        let count = low + self.ranges.get(low..high).unwrap_or_default().partition_point(&is_before);
+        self.last.set(count);
+        count
     }
 
     /// The byte at which the first `count` tokens are over; none when there are fewer. 0 for none of them.
@@ -109,6 +133,16 @@ pub(crate) mod tests {
         assert_eq!((places.ended_before(1), places.ended_before(2)), (0, 1));
         assert_eq!((places.begun_before(4), places.begun_before(5)), (2, 3));
         assert_eq!((places.cut_after(0), places.cut_after(2), places.cut_after(4)), (Some(0), Some(3), None));
+    }
+
+    #[test]
+    fn the_order_of_questions_does_not_matter() {
+        let text = "a ".repeat(100);
+        let places = TokenPlaces::new(&Words, &text).unwrap();
+        for offset in (0..=text.len()).chain((0..=text.len()).rev()).chain((0..1000).map(|n| n * 7919 % 201)) {
+            assert_eq!(places.ended_before(offset), offset.div_ceil(2), "{offset}");
+            assert_eq!(places.begun_before(offset), offset.div_ceil(2), "{offset}");
+        }
     }
 
     #[test]

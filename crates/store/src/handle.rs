@@ -302,6 +302,14 @@ impl CollectionHandle {
         self.store().scroll(context, self.name(), filter, from, limit).await
     }
 
+    /// Was it, when it was opened, being embedded anew? [`Self::apply`] is refused then.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` of [`REEMBED_RUNNING`](crate::reembed::REEMBED_RUNNING), with the operation.
+    pub fn check_settled(&self) -> Result<()> {
+        self.targets.check_settled()
+    }
+
     /// The room beside the collection for records that nobody is to see yet. No I/O.
     pub fn staging(&self) -> Staging {
         // What is only moved on needs no index of its own.

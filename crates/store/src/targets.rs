@@ -60,6 +60,21 @@ impl Targets {
         Self { spec: Arc::new(record.spec), current, building }
     }
 
+    /// Is no other generation being filled?
+    ///
+    /// # Errors
+    /// `FailedPrecondition` of [`REEMBED_RUNNING`], with the operation.
+    pub(crate) fn check_settled(&self) -> Result<()> {
+        let Some(building) = &self.building else { return Ok(()) };
+        Err(Error::FailedPrecondition {
+            reason: REEMBED_RUNNING,
+            message: format!(
+                "collection \"{}\" is being embedded anew by {}; wait for operation {}, or cancel it",
+                self.spec.name, building.fingerprint, building.operation
+            ),
+        })
+    }
+
     /// Is what was prepared for these right for `other`?
     fn are_as(&self, other: &Self) -> bool {
         self.current == other.current
@@ -123,15 +138,7 @@ pub(crate) async fn apply(
         let fence = foundation.fence(&context, name);
         let _shared = fence.shared().await;
         let now = Targets::of(foundation.records.ready(&context, name).await?.1);
-        if let Some(building) = &now.building {
-            return Err(Error::FailedPrecondition {
-                reason: REEMBED_RUNNING,
-                message: format!(
-                    "collection \"{name}\" is being embedded anew by {}; wait for operation {}, or cancel it",
-                    building.fingerprint, building.operation
-                ),
-            });
-        }
+        now.check_settled()?;
         if !targets.are_as(&now) {
             return Ok(Outcome::Moved(now));
         }
