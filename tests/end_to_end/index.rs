@@ -69,7 +69,8 @@ async fn bytes_of_any_format_become_chunks_that_are_found() {
     let answer = index(&client, begin(v1::IndexCleanup::Full), vec![page, rows]).await.unwrap();
     assert_eq!((progress(&answer).added, progress(&answer).chunks), (2, 3));
     let hits = client.search(text_query("what do tollers do?"), search_in("docs")).await;
-    let page = hits.iter().find_map(|hit| hit.document.clone().filter(|hit| hit.metadata["source"] == string("page.html")));
+    let page =
+        hits.iter().find_map(|hit| hit.document.clone().filter(|hit| hit.metadata["source"] == string("page.html")));
     let page = page.unwrap();
     assert!(page.page_content.contains("Tollers retrieve.") && !page.page_content.contains("no()"), "{page:?}");
     assert_eq!(page.metadata["title"], string("Tollers"));
@@ -80,7 +81,8 @@ async fn bytes_of_any_format_become_chunks_that_are_found() {
     let counts = progress(&answer);
     assert_eq!((counts.added, counts.deleted, counts.embedded, counts.reused), (1, 2, 1, 1), "{counts:?}");
     let gone = v1::IndexDocuments { removed_sources: vec!["rows.csv".to_owned()], ..Default::default() };
-    let steps = vec![Step::Begin(begin(v1::IndexCleanup::None)), Step::Documents(gone), Step::Commit(v1::IndexCommit {})];
+    let steps =
+        vec![Step::Begin(begin(v1::IndexCleanup::None)), Step::Documents(gone), Step::Commit(v1::IndexCommit {})];
     answers(&client, steps).await.unwrap();
     assert_eq!(client.count("docs").await, 0);
 }
@@ -100,9 +102,7 @@ async fn children_lead_to_parents_that_live_and_die_with_them() {
     index(&client, with_parents(), vec![source("a.txt", text), source("b.txt", "Bread is baked.")]).await.unwrap();
     assert_eq!(client.count("docs").await, 3);
     let retriever = || {
-        let parents = v1::ParentSource {
-            kind: Some(v1::parent_source::Kind::DocumentStore("docs".to_owned())),
-        };
+        let parents = v1::ParentSource { kind: Some(v1::parent_source::Kind::DocumentStore("docs".to_owned())) };
         let parent_document = v1::ParentDocumentRetriever {
             search: Some(search_in("docs")),
             parents: Some(parents),
@@ -257,10 +257,8 @@ async fn server_with_keys() -> Server {
 async fn tenants_index_the_same_sources_apart_and_readers_do_not() {
     let server = server_with_keys().await;
     let clients = [server.client_with_key("acme").await, server.client_with_key("umbrella").await];
-    let with_parents = || v1::IndexBegin {
-        parents: Some(v1::ParentIndexing { splitter: None }),
-        ..begin(v1::IndexCleanup::Full)
-    };
+    let with_parents =
+        || v1::IndexBegin { parents: Some(v1::ParentIndexing { splitter: None }), ..begin(v1::IndexCleanup::Full) };
     for (client, text) in clients.iter().zip(["secret of acme", "secret of umbrella"]) {
         client.create("docs").await;
         index(client, with_parents(), vec![source("a", text), source("b", "the same")]).await.unwrap();

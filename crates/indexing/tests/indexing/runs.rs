@@ -7,7 +7,9 @@ use toller_core::error::Error;
 use toller_core::vector_store::Selector;
 use toller_core::{DocumentId, Metadata, Value};
 use toller_indexing::run::EMPTY_FULL_RUN;
-use toller_indexing::{Action, Board, Change, Cleanup, Content, Cut, Cutting, IndexSettings, RelatedText, SourceDocument};
+use toller_indexing::{
+    Action, Board, Change, Cleanup, Content, Cut, Cutting, IndexSettings, RelatedText, SourceDocument,
+};
 use toller_store::RunConflict;
 
 use crate::world::{World, document, recursive, settings, string};
@@ -64,7 +66,11 @@ async fn other_settings_or_metadata_are_another_version_whose_texts_keep_their_v
 async fn cleanup_removes_what_it_says_and_never_what_others_added() {
     let world = World::new().await;
     let collection = world.collections.open(&world.context, &world.name).await.unwrap();
-    let own = toller_store::NewDocument { id: Some("own#1".to_owned()), page_content: "own".to_owned(), ..Default::default() };
+    let own = toller_store::NewDocument {
+        id: Some("own#1".to_owned()),
+        page_content: "own".to_owned(),
+        ..Default::default()
+    };
     collection.add(&world.context, vec![own], None).await.unwrap();
     // `own` is a source here, too, and its name with the mark is the beginning of another one's.
     let documents = || vec![document("own", "a"), document("own#1", "b"), document("z", "c")];
