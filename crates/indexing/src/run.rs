@@ -265,7 +265,7 @@ impl IndexRun {
         };
         let (bytes, most) = (joined.content.as_bytes().len(), self.settings.max_document_bytes);
         if bytes > most {
-            self.fail(&joined.source, format!("larger than {most} bytes (index.max_document_bytes)"));
+            self.fail(&joined.source, format!("larger than {most} bytes (limits.max_document_bytes)"));
             self.passed_over = joined.continued.then_some(joined.source);
             return None;
         }
