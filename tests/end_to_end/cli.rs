@@ -33,7 +33,6 @@ pub(crate) fn notes() -> TempDir {
     fs::write(notes.join("book.md"), chapters).unwrap();
     fs::write(notes.join("below/plain.txt"), "The toller is the smallest of the retrievers.\n").unwrap();
     fs::write(notes.join("empty.txt"), " \n").unwrap();
-    fs::write(notes.join("latin1.txt"), b"caf\xe9").unwrap();
     fs::write(notes.join("binary.txt"), b"a\0b").unwrap();
     fs::write(notes.join("picture.png"), b"\x89PNG").unwrap();
     fs::write(notes.join(".hidden.md"), "# not for you").unwrap();

@@ -123,10 +123,11 @@ impl Preparation {
                 return Ok(Err(Unusable::Broken(fault)));
             }
         }
+        let cut_as = self.cut_as(format);
         let pieces = wholes.iter().map(|whole| Piece {
             text: Arc::clone(&whole.text),
             structure: whole.structure.clone(),
-            format,
+            format: cut_as,
         });
         let cut = match self.chunks.cut(context, pieces.collect()).await? {
             Ok(cut) => cut,
@@ -166,6 +167,14 @@ impl Preparation {
         }
         let parents = wholes.into_iter().filter_map(|whole| whole.parent).collect();
         Ok(Ok(Prepared { records, parents, faults }))
+    }
+
+    /// What the texts of a format are: values that a mapping takes out of JSON are texts.
+    fn cut_as(&self, format: Format) -> Format {
+        match format {
+            Format::Json | Format::JsonLines if self.load.json.content.is_some() => Format::Text,
+            other => other,
+        }
     }
 
     async fn loaded(&self, document: &Arc<SourceDocument>) -> Result<std::result::Result<Loaded, Unusable>> {
@@ -232,6 +241,7 @@ impl Preparation {
                 wholes.push(Whole { parent: Some(parent), ..whole });
             }
             ParentCut::Parts(cutter) => {
+                let format = self.cut_as(format);
                 let piece = Piece { text: Arc::clone(&whole.text), structure: whole.structure.clone(), format };
                 let cut = match cutter.cut(context, vec![piece]).await? {
                     Ok(cut) => cut,
