@@ -34,7 +34,7 @@ const LONG: Corpus = Corpus { name: "long_chunks", documents: 64, chunks: 25, le
 const SHORT: Corpus = Corpus { name: "short_chunks", documents: 2000, chunks: 25, length: 100 };
 
 pub async fn measure(model: &str, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    let mut server = Settings::new()
+    let server = Settings::new()
         .on_disk()
         .set("embedding.model", model)
         .set("embedding.cache_bytes", "0")
@@ -95,11 +95,8 @@ async fn embedder_speed(client: &Client, corpus: &Corpus) -> Result<f64, Box<dyn
 
 /// A full run over a corpus, with how long it took.
 async fn index(client: &Client, corpus: &Corpus) -> Result<(v1::IndexProgress, f64), Box<dyn Error>> {
-    let splitter = v1::RecursiveSplitter {
-        chunk_size: Some(corpus.length as u32),
-        chunk_overlap: Some(0),
-        ..Default::default()
-    };
+    let splitter =
+        v1::RecursiveSplitter { chunk_size: Some(corpus.length as u32), chunk_overlap: Some(0), ..Default::default() };
     let begin = v1::IndexBegin {
         collection: corpus.name.to_owned(),
         cleanup: v1::IndexCleanup::Full.into(),

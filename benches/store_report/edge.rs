@@ -11,10 +11,10 @@ use toller_core::VectorStore;
 use toller_core::vector_store::VectorSearch;
 use toller_store::{EdgeConfig, EdgeStore};
 
-use crate::{ROWS, SCALING};
 use crate::contention;
 use crate::data::query;
 use crate::store::{self, K, Place};
+use crate::{ROWS, SCALING};
 use toller_benches::report::{Report, folder, millis};
 
 const OBJECT: &str = "edge";

@@ -7,10 +7,10 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 use toller_store::MemoryStore;
 
-use crate::{ROWS, SCALING};
 use crate::bandwidth::bytes_per_second;
 use crate::data::{DIMENSION, query};
 use crate::store::{self, K, Place};
+use crate::{ROWS, SCALING};
 use toller_benches::report::{Report, folder, millis};
 
 const OBJECT: &str = "memory";

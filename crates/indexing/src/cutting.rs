@@ -167,5 +167,7 @@ fn tokenizer_of(model: &Arc<dyn Embeddings>) -> Result<Arc<dyn Tokenizer>> {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|fault| Error::Internal(format!("cutting a document ended: {fault}")))
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|fault| Error::Internal(format!("cutting a document ended: {fault}")))
 }

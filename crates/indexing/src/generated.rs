@@ -76,7 +76,9 @@ impl Writer {
             .collect();
         if texts.is_empty() {
             let model = self.model.model();
-            return Err(Error::Unavailable(format!("the language model {model} wrote no {kind} of the document; retry")));
+            return Err(Error::Unavailable(format!(
+                "the language model {model} wrote no {kind} of the document; retry"
+            )));
         }
         Ok(texts)
     }
@@ -119,11 +121,8 @@ fn questions(answer: &str, most: usize) -> Vec<String> {
 fn without_mark(line: &str) -> &str {
     let line = line.trim_start();
     let rest = line.trim_start_matches(|character: char| character.is_ascii_digit());
-    let marked = if rest.len() < line.len() {
-        rest.strip_prefix(['.', ')'])
-    } else {
-        line.strip_prefix(['-', '*', '•'])
-    };
+    let marked =
+        if rest.len() < line.len() { rest.strip_prefix(['.', ')']) } else { line.strip_prefix(['-', '*', '•']) };
     marked.and_then(|rest| rest.strip_prefix(' ')).unwrap_or(line)
 }
 

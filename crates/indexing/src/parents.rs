@@ -163,7 +163,8 @@ pub async fn remove_parents(
         let page = documents.scroll(context, collection, after.as_ref(), BATCH).await?;
         let is_last = page.len() < BATCH;
         let ids: Vec<DocumentId> = page.into_iter().map(|parent| parent.id).collect();
-        let is_parent = |id: &&DocumentId| parse(id.as_str()).is_some_and(|parts| matches!(parts.part, Part::Parent(_)));
+        let is_parent =
+            |id: &&DocumentId| parse(id.as_str()).is_some_and(|parts| matches!(parts.part, Part::Parent(_)));
         let parents: Vec<DocumentId> = ids.iter().filter(is_parent).cloned().collect();
         if !parents.is_empty() {
             documents.delete(context, collection, &parents).await?;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use toller_core::error::{Error, Result};
 use toller_core::{Document, Embeddings, Metadata, Models, RequestContext, Value};
-use toller_ingest::{Format, HashAlgorithm, LineCounter, LoadOptions, LoadedDocument, SkipReason, Structure, charset_of, document_key, key, load};
+use toller_ingest::{
+    Format, HashAlgorithm, LineCounter, LoadOptions, LoadedDocument, SkipReason, Structure, charset_of, document_key,
+    key, load,
+};
 
 use crate::cutting::{Cutter, OwnChunk, Piece};
 use crate::generated::Writer;
@@ -78,9 +81,9 @@ impl Preparation {
         let parents = match &settings.parents {
             None => ParentCut::None,
             Some(Parents::Documents) => ParentCut::Documents,
-            Some(Parents::Parts(cutting)) => ParentCut::Parts(
-                Cutter::new(cutting, Arc::clone(&model)).map_err(|fault| fault.within("parents"))?,
-            ),
+            Some(Parents::Parts(cutting)) => {
+                ParentCut::Parts(Cutter::new(cutting, Arc::clone(&model)).map_err(|fault| fault.within("parents"))?)
+            }
         };
         let writers = settings.generated.iter().enumerate().map(|(index, texts)| {
             Writer::new(texts, models).map_err(|fault| fault.within(&format!("generated[{index}]")))
@@ -106,7 +109,8 @@ impl Preparation {
         version: &Version,
     ) -> Result<std::result::Result<Prepared, Unusable>> {
         if !document.related.is_empty() && matches!(self.parents, ParentCut::Parts(_)) {
-            let fault = "related texts lead to a whole document, and its parents are parts of it; leave out parents.splitter";
+            let fault =
+                "related texts lead to a whole document, and its parents are parts of it; leave out parents.splitter";
             return Ok(Err(Unusable::Broken(fault.to_owned())));
         }
         let Loaded { format, documents, faults } = match self.loaded(document).await? {
@@ -119,10 +123,11 @@ impl Preparation {
                 return Ok(Err(Unusable::Broken(fault)));
             }
         }
+        let cut_as = self.cut_as(format);
         let pieces = wholes.iter().map(|whole| Piece {
             text: Arc::clone(&whole.text),
             structure: whole.structure.clone(),
-            format,
+            format: cut_as,
         });
         let cut = match self.chunks.cut(context, pieces.collect()).await? {
             Ok(cut) => cut,
@@ -132,14 +137,18 @@ impl Preparation {
         for (whole, chunks) in wholes.iter().zip(cut) {
             if let Some(long) = chunks.iter().find(|chunk| chunk.text.len() > self.max_text_bytes) {
                 let (bytes, most) = (long.text.len(), self.max_text_bytes);
-                let fault = format!("a chunk of it has {bytes} bytes, over the {most} of limits.max_text_bytes; use a splitter that makes smaller ones");
+                let fault = format!(
+                    "a chunk of it has {bytes} bytes, over the {most} of limits.max_text_bytes; use a splitter that makes smaller ones"
+                );
                 return Ok(Err(Unusable::Broken(fault)));
             }
             let first = drafts.len();
             drafts.extend(drafts_of(whole, chunks, first));
             for writer in &self.writers {
                 let texts = writer.write(context, &whole.text).await?;
-                drafts.extend(texts.into_iter().map(|text| draft_of_related(whole.metadata.clone(), whole.parent.as_ref(), text)));
+                drafts.extend(
+                    texts.into_iter().map(|text| draft_of_related(whole.metadata.clone(), whole.parent.as_ref(), text)),
+                );
             }
         }
         let first = wholes.first();
@@ -158,6 +167,14 @@ impl Preparation {
         }
         let parents = wholes.into_iter().filter_map(|whole| whole.parent).collect();
         Ok(Ok(Prepared { records, parents, faults }))
+    }
+
+    /// What the texts of a format are: values that a mapping takes out of JSON are texts.
+    fn cut_as(&self, format: Format) -> Format {
+        match format {
+            Format::Json | Format::JsonLines if self.load.json.content.is_some() => Format::Text,
+            other => other,
+        }
     }
 
     async fn loaded(&self, document: &Arc<SourceDocument>) -> Result<std::result::Result<Loaded, Unusable>> {
@@ -216,13 +233,7 @@ impl Preparation {
             metadata.insert(DOCUMENT_KEY.to_owned(), Value::from(key));
         }
         let text: Arc<str> = loaded.text.into();
-        let whole = Whole {
-            text,
-            start: Place::default(),
-            structure: loaded.structure,
-            metadata,
-            parent: None,
-        };
+        let whole = Whole { text, start: Place::default(), structure: loaded.structure, metadata, parent: None };
         match &self.parents {
             ParentCut::None => wholes.push(whole),
             ParentCut::Documents => {
@@ -230,6 +241,7 @@ impl Preparation {
                 wholes.push(Whole { parent: Some(parent), ..whole });
             }
             ParentCut::Parts(cutter) => {
+                let format = self.cut_as(format);
                 let piece = Piece { text: Arc::clone(&whole.text), structure: whole.structure.clone(), format };
                 let cut = match cutter.cut(context, vec![piece]).await? {
                     Ok(cut) => cut,

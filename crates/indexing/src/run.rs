@@ -212,8 +212,8 @@ impl IndexRun {
             return Err(Error::invalid("commit", fault));
         }
         self.pipeline.finish().await?;
-        let delete = self.to_delete().await?;
-        let versions: BTreeSet<Version> = delete.iter().filter_map(|id| version_of(id)).collect();
+        let delete = self.deletions().await?;
+        let versions: BTreeSet<Version> = delete.iter().filter_map(version_of).collect();
         self.board.count(|progress| {
             progress.deleted = versions.len() as u64;
             progress.chunks_deleted = delete.len() as u64;
@@ -265,7 +265,7 @@ impl IndexRun {
         };
         let (bytes, most) = (joined.content.as_bytes().len(), self.settings.max_document_bytes);
         if bytes > most {
-            self.fail(&joined.source, format!("larger than {most} bytes (index.max_document_bytes)"));
+            self.fail(&joined.source, format!("larger than {most} bytes (limits.max_document_bytes)"));
             self.passed_over = joined.continued.then_some(joined.source);
             return None;
         }
@@ -383,7 +383,7 @@ impl IndexRun {
     }
 
     /// What is to be removed at the commit.
-    async fn to_delete(&mut self) -> Result<Vec<DocumentId>> {
+    async fn deletions(&mut self) -> Result<Vec<DocumentId>> {
         let mut delete = Vec::new();
         if self.settings.cleanup == Cleanup::Full {
             let came = !self.seen.is_empty() || !self.kept.is_empty() || !self.removed.is_empty();

@@ -96,9 +96,9 @@ impl SourceDocument {
         check_metadata(&self.metadata).map_err(|(path, fault)| format!("{}: {fault}", join_path("metadata", &path)))?;
         if let Some(name) = OWN_KEYS.into_iter().find(|name| {
             // Who says the same may say it.
-            self.metadata.get(*name).is_some_and(|value| {
-                *name != key::SOURCE || *value != Value::from(self.source.as_str())
-            })
+            self.metadata
+                .get(*name)
+                .is_some_and(|value| *name != key::SOURCE || *value != Value::from(self.source.as_str()))
         }) {
             return Err(format!("metadata[{name:?}]: the server sets this name itself; use another one"));
         }

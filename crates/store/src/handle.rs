@@ -313,7 +313,8 @@ impl CollectionHandle {
     /// The room beside the collection for records that nobody is to see yet. No I/O.
     pub fn staging(&self) -> Staging {
         // What is only moved on needs no index of its own.
-        let params = VectorParams { keyword: None, named: BTreeMap::new(), quantization: None, ..self.spec().vector_params() };
+        let params =
+            VectorParams { keyword: None, named: BTreeMap::new(), quantization: None, ..self.spec().vector_params() };
         Staging::new(self.foundation.clone(), self.spec().name.staging(), params)
     }
 

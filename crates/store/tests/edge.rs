@@ -232,7 +232,7 @@ async fn commits_until_it_is_killed() {
     for round in last + 1_usize.. {
         // Half of the ids stay.
         let row = |n: usize| {
-            let text = if n % 2 == 0 { format!("{round:05}-{n:04}") } else { format!("both-{n:04}") };
+            let text = if n.is_multiple_of(2) { format!("{round:05}-{n:04}") } else { format!("both-{n:04}") };
             record(&text, vec![round as f32; 8], &[("round", Value::Int(round as i64))])
         };
         let records: Vec<Record> = (0..SWAPPED).map(row).collect();

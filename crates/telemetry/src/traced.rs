@@ -16,8 +16,8 @@ use toller_core::vector_store::{
 };
 use toller_core::{
     ChatMessage, CollectionName, DocumentId, Durability, EmbeddingRole, Embeddings, Filter, Fingerprint, KeywordSearch,
-    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Tokenizer, Vector, VectorName,
-    VectorStore,
+    LanguageModel, Record, RequestContext, RerankScore, Reranker, Result, ScoredDocument, Tokenizer, Vector,
+    VectorName, VectorStore,
 };
 use tracing::{Instrument, Span};
 

@@ -1,6 +1,6 @@
 //! Texts that a language model writes lead to the document, or to the parent, that they are about.
 
-use toller_indexing::{Cleanup, Cutting, Cut, GeneratedKind, GeneratedTexts, IndexSettings, Parents};
+use toller_indexing::{Cleanup, Cut, Cutting, GeneratedKind, GeneratedTexts, IndexSettings, Parents};
 
 use crate::world::{World, document, recursive, settings, string};
 

@@ -12,7 +12,7 @@ fn cut(chunk_size: usize) -> Cutting {
 }
 
 fn with_parents(parents: Parents) -> IndexSettings {
-    IndexSettings { cutting: cut(8), parents: Some(parents), ..settings(Cleanup::Full) }
+    IndexSettings { cutting: cut(11), parents: Some(parents), ..settings(Cleanup::Full) }
 }
 
 /// Waits until as many parents are left.
@@ -60,7 +60,7 @@ async fn whole_documents_are_parents_and_are_replaced_with_their_children() {
 async fn parts_of_documents_are_parents_and_offsets_are_those_of_the_document() {
     let world = World::new().await;
     let text = "aaa bbb\nccc ddd\n\neee fff\nggg hhh";
-    let settings = with_parents(Parents::Parts(cut(16)));
+    let settings = with_parents(Parents::Parts(cut(18)));
     world.index(settings, vec![document("a", text)]).await.unwrap();
     assert_eq!(parents_of_children(&world).await, ["aaa bbb\nccc ddd", "eee fff\nggg hhh"]);
     for (chunk, metadata) in world.records().await.values() {

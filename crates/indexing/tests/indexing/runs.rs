@@ -7,14 +7,16 @@ use toller_core::error::Error;
 use toller_core::vector_store::Selector;
 use toller_core::{DocumentId, Metadata, Value};
 use toller_indexing::run::EMPTY_FULL_RUN;
-use toller_indexing::{Action, Board, Change, Cleanup, Content, Cut, Cutting, IndexSettings, RelatedText, SourceDocument};
+use toller_indexing::{
+    Action, Board, Change, Cleanup, Content, Cut, Cutting, IndexSettings, RelatedText, SourceDocument,
+};
 use toller_store::RunConflict;
 
 use crate::world::{World, document, recursive, settings, string};
 
 /// Lines as chunks.
 fn by_lines(cleanup: Cleanup) -> IndexSettings {
-    let cut = Cut::By(recursive(8));
+    let cut = Cut::By(recursive(12));
     IndexSettings { cutting: Cutting { cut, split_overlong: false }, ..settings(cleanup) }
 }
 
@@ -64,7 +66,11 @@ async fn other_settings_or_metadata_are_another_version_whose_texts_keep_their_v
 async fn cleanup_removes_what_it_says_and_never_what_others_added() {
     let world = World::new().await;
     let collection = world.collections.open(&world.context, &world.name).await.unwrap();
-    let own = toller_store::NewDocument { id: Some("own#1".to_owned()), page_content: "own".to_owned(), ..Default::default() };
+    let own = toller_store::NewDocument {
+        id: Some("own#1".to_owned()),
+        page_content: "own".to_owned(),
+        ..Default::default()
+    };
     collection.add(&world.context, vec![own], None).await.unwrap();
     // `own` is a source here, too, and its name with the mark is the beginning of another one's.
     let documents = || vec![document("own", "a"), document("own#1", "b"), document("z", "c")];
@@ -78,7 +84,7 @@ async fn cleanup_removes_what_it_says_and_never_what_others_added() {
     let news = world.index(settings(Cleanup::Full), vec![document("own#1", "b")]).await.unwrap();
     assert_eq!((news.progress.skipped, news.progress.deleted), (1, 2));
     let texts: Vec<String> = world.records().await.into_values().map(|(text, _)| text).collect();
-    assert_eq!(texts, ["b", "own"].map(str::to_owned).to_vec(), "in the order of ids");
+    assert_eq!(texts, ["own", "b"].map(str::to_owned).to_vec(), "in the order of ids");
 }
 
 #[tokio::test]
@@ -98,7 +104,7 @@ async fn a_full_run_without_documents_is_refused_unless_it_is_meant() {
 #[tokio::test]
 async fn a_dry_run_tells_what_would_change_and_changes_nothing() {
     let world = World::new().await;
-    let documents = || vec![document("a", "one\n\ntwo two"), document("b", "b"), document("c", "c")];
+    let documents = || vec![document("a", "one\n\ntwo two two"), document("b", "b"), document("c", "c")];
     let dry = IndexSettings { dry_run: true, ..by_lines(Cleanup::Full) };
     let news = world.index(dry.clone(), documents()).await.unwrap();
     assert_eq!((news.progress.added, news.progress.chunks, news.progress.embedded), (3, 4, 0));
@@ -106,7 +112,7 @@ async fn a_dry_run_tells_what_would_change_and_changes_nothing() {
 
     world.index(by_lines(Cleanup::Full), documents()).await.unwrap();
     let before = world.records().await;
-    let changed = vec![document("a", "one\n\ntwo two"), document("b", "new b")];
+    let changed = vec![document("a", "one\n\ntwo two two"), document("b", "new b")];
     let news = world.index(dry, changed).await.unwrap();
     let change = |action, source: &str, chunks| Change { action, source: source.to_owned(), chunks };
     let wanted = [

@@ -10,27 +10,25 @@ use toller_core::embeddings::Embedding;
 use toller_core::error::{Error, Result};
 use toller_core::language_model::{ChatMessage, Completion, CompletionOptions, TokenUsage};
 use toller_core::{
-    CollectionName, DocumentId, DocumentStore, EmbeddingRole, Embeddings, Fingerprint, Metric, Principal,
-    LanguageModel, Models, RequestContext, Value, VectorStore,
+    CollectionName, DocumentId, DocumentStore, EmbeddingRole, Embeddings, Fingerprint, LanguageModel, Metric, Models,
+    Principal, RequestContext, Value, VectorStore,
 };
-use toller_indexing::{
-    Board, Cleanup, Content, Cut, Cutting, IndexRun, IndexSettings, News, SourceDocument,
-};
+use toller_indexing::{Board, Cleanup, Content, Cut, Cutting, IndexRun, IndexSettings, News, SourceDocument};
 use toller_ingest::{LoadOptions, RecursiveSpec, SplitterSpec};
 use toller_store::{Collections, MemoryStore, NewCollection, RunConflict, VectorSource};
 
 /// Embeds a text as counts of its bytes, and counts the texts.
-pub struct Model {
+pub(crate) struct Model {
     fingerprint: Fingerprint,
-    pub embedded: AtomicUsize,
+    pub(crate) embedded: AtomicUsize,
     /// Texts after which it fails.
-    pub fails_after: AtomicUsize,
+    pub(crate) fails_after: AtomicUsize,
 }
 
 const DIMENSION: u32 = 8;
 
 impl Model {
-    pub fn new(name: &str) -> Arc<Self> {
+    pub(crate) fn new(name: &str) -> Arc<Self> {
         let fingerprint =
             Fingerprint { provider: "test".to_owned(), model: name.to_owned(), ..Fingerprint::client(DIMENSION) };
         let (embedded, fails_after) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
@@ -59,7 +57,7 @@ impl Embeddings for Model {
 }
 
 /// A language model that answers with the last line it is shown.
-pub struct Author;
+pub(crate) struct Author;
 
 #[async_trait]
 impl LanguageModel for Author {
@@ -87,22 +85,21 @@ impl LanguageModel for Author {
     }
 }
 
-pub struct World {
-    pub collections: Collections,
-    pub documents: Arc<dyn DocumentStore>,
-    pub vectors: Arc<dyn VectorStore>,
-    pub model: Arc<Model>,
-    pub context: RequestContext,
-    pub name: CollectionName,
+pub(crate) struct World {
+    pub(crate) collections: Collections,
+    pub(crate) documents: Arc<dyn DocumentStore>,
+    pub(crate) model: Arc<Model>,
+    pub(crate) context: RequestContext,
+    pub(crate) name: CollectionName,
 }
 
 impl World {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let store = MemoryStore::new();
         Self::over(store.vectors, store.documents, store.catalog).await
     }
 
-    pub async fn over(
+    pub(crate) async fn over(
         vectors: Arc<dyn VectorStore>,
         documents: Arc<dyn DocumentStore>,
         catalog: Arc<dyn toller_core::Catalog>,
@@ -111,7 +108,7 @@ impl World {
         let mut models = Models::default();
         models.embeddings.add_default("counting", model.clone()).unwrap();
         models.language_models.add_default("author", Arc::new(Author)).unwrap();
-        let collections = Collections::new(Arc::clone(&vectors), catalog, models);
+        let collections = Collections::new(vectors, catalog, models);
         let context = RequestContext::new(Principal::anonymous());
         let name = CollectionName::new("docs").unwrap();
         let new = NewCollection {
@@ -125,16 +122,16 @@ impl World {
             Ok(_) | Err(Error::AlreadyExists { .. }) => {}
             Err(fault) => panic!("{fault}"),
         }
-        Self { collections, documents, vectors, model, context, name }
+        Self { collections, documents, model, context, name }
     }
 
-    pub async fn begin(&self, settings: IndexSettings, board: &Board) -> Result<IndexRun> {
+    pub(crate) async fn begin(&self, settings: IndexSettings, board: &Board) -> Result<IndexRun> {
         let documents = Arc::clone(&self.documents);
         IndexRun::begin(&self.collections, documents, &self.context, &self.name, settings, board.clone()).await
     }
 
     /// A run of these documents, to its commit.
-    pub async fn index(&self, settings: IndexSettings, documents: Vec<SourceDocument>) -> Result<News> {
+    pub(crate) async fn index(&self, settings: IndexSettings, documents: Vec<SourceDocument>) -> Result<News> {
         let board = Board::default();
         let mut run = self.begin(settings, &board).await?;
         for document in documents {
@@ -145,15 +142,17 @@ impl World {
     }
 
     /// Every record: id, text, and what its metadata has under these names.
-    pub async fn records(&self) -> BTreeMap<DocumentId, (String, toller_core::Metadata)> {
+    pub(crate) async fn records(&self) -> BTreeMap<DocumentId, (String, toller_core::Metadata)> {
         let collection = self.collections.open(&self.context, &self.name).await.unwrap();
         let page = collection.scroll(&self.context, None, None, usize::MAX).await.unwrap();
         let documents = page.records.into_iter().map(|record| record.document);
-        documents.map(|document| (document.id.clone(), (document.page_content.clone(), document.metadata.clone()))).collect()
+        documents
+            .map(|document| (document.id.clone(), (document.page_content.clone(), document.metadata.clone())))
+            .collect()
     }
 
     /// Every text with its source.
-    pub async fn texts(&self) -> Vec<(String, String)> {
+    pub(crate) async fn texts(&self) -> Vec<(String, String)> {
         let records = self.records().await;
         let mut texts: Vec<(String, String)> =
             records.into_values().map(|(text, metadata)| (text, string(&metadata["source"]))).collect();
@@ -162,17 +161,17 @@ impl World {
     }
 
     /// The ids of the parents.
-    pub async fn parents(&self) -> BTreeSet<String> {
+    pub(crate) async fn parents(&self) -> BTreeSet<String> {
         let page = self.documents.scroll(&self.context, &self.name, None, usize::MAX).await.unwrap();
         page.into_iter().map(|parent| parent.id.to_string()).collect()
     }
 
-    pub fn embedded(&self) -> usize {
+    pub(crate) fn embedded(&self) -> usize {
         self.model.embedded.load(Ordering::SeqCst)
     }
 }
 
-pub fn string(value: &Value) -> String {
+pub(crate) fn string(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
         other => panic!("{other:?}"),
@@ -180,7 +179,7 @@ pub fn string(value: &Value) -> String {
 }
 
 /// Whole documents as chunks, and nothing removed.
-pub fn settings(cleanup: Cleanup) -> IndexSettings {
+pub(crate) fn settings(cleanup: Cleanup) -> IndexSettings {
     IndexSettings {
         cleanup,
         dry_run: false,
@@ -198,7 +197,7 @@ pub fn settings(cleanup: Cleanup) -> IndexSettings {
     }
 }
 
-pub fn document(source: &str, text: &str) -> SourceDocument {
+pub(crate) fn document(source: &str, text: &str) -> SourceDocument {
     SourceDocument {
         source: source.to_owned(),
         content: Content::Text(text.to_owned()),
@@ -211,6 +210,6 @@ pub fn document(source: &str, text: &str) -> SourceDocument {
 }
 
 /// The joints of a text, without overlap.
-pub fn recursive(chunk_size: usize) -> SplitterSpec {
+pub(crate) fn recursive(chunk_size: usize) -> SplitterSpec {
     SplitterSpec::Recursive(RecursiveSpec { chunk_size, chunk_overlap: Some(0), ..RecursiveSpec::default() })
 }

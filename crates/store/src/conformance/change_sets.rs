@@ -145,7 +145,7 @@ fn group_row(group: &str, n: usize, round: usize) -> Record {
 
 /// Swaps the groups `a` and `b` of so many rows, and replaces so many rows of `c`.
 async fn swap(scene: &Scene, round: usize, rows: usize, common: usize) {
-    let (old, new) = if round % 2 == 0 { ("a", "b") } else { ("b", "a") };
+    let (old, new) = if round.is_multiple_of(2) { ("a", "b") } else { ("b", "a") };
     let delete = (0..rows).map(|n| id(&format!("{old}{n:04}"))).collect();
     let written: Vec<Record> =
         (0..rows).map(|n| group_row(new, n, round)).chain((0..common).map(|n| group_row("c", n, round))).collect();

@@ -156,10 +156,16 @@ where
                     return self.tell(true).await;
                 }
                 Some(Step::Begin(_)) => {
-                    return Err(Error::invalid("begin", "must be the first message of the stream, and the only one of its kind").into());
+                    return Err(Error::invalid(
+                        "begin",
+                        "must be the first message of the stream, and the only one of its kind",
+                    )
+                    .into());
                 }
                 None => {
-                    return Err(Error::Aborted("the stream ended without a commit: nothing is changed".to_owned()).into());
+                    return Err(
+                        Error::Aborted("the stream ended without a commit: nothing is changed".to_owned()).into()
+                    );
                 }
             }
         }
@@ -243,7 +249,17 @@ fn record(span: &Span, outcome: &Result<(), Ending>, progress: Progress) {
     let succeeded = outcome.is_ok();
     span.in_scope(|| {
         tracing::info!(
-            succeeded, added, updated, skipped, deleted, failed, chunks, embedded, reused, resumed, tokens,
+            succeeded,
+            added,
+            updated,
+            skipped,
+            deleted,
+            failed,
+            chunks,
+            embedded,
+            reused,
+            resumed,
+            tokens,
             "an index run ended"
         );
     });

@@ -79,7 +79,7 @@ pub(super) fn document_from_message(message: v1::SourceDocument, limits: &Limits
         let content = match message.content {
             None => Content::None,
             Some(v1::source_document::Content::Text(text)) => Content::Text(text),
-            Some(v1::source_document::Content::Data(data)) => Content::Bytes(data.into()),
+            Some(v1::source_document::Content::Data(data)) => Content::Bytes(data),
         };
         let related = message.related.into_iter();
         Ok(SourceDocument {

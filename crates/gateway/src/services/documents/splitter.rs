@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn presence_counts_and_not_falsiness() {
-        let recursive = v1::RecursiveSplitter { chunk_overlap: Some(0), strip_whitespace: Some(false), ..Default::default() };
+        let recursive =
+            v1::RecursiveSplitter { chunk_overlap: Some(0), strip_whitespace: Some(false), ..Default::default() };
         let cutting = cutting_from_message(Some(v1::Splitter { kind: Some(Kind::Recursive(recursive)), overlong: 0 }));
         let Cut::By(SplitterSpec::Recursive(spec)) = cutting.unwrap().cut else { panic!("another splitter") };
         assert_eq!((spec.chunk_overlap, spec.strip_whitespace), (Some(0), false));

@@ -345,11 +345,11 @@ mod tests {
                 ("list", Value::from(vec![Value::Null, Value::from("\u{65e5}")])),
             ];
             let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-            let text = if n % 2 == 0 { format!("cats and {n} dogs") } else { String::new() };
+            let text = if n.is_multiple_of(2) { format!("cats and {n} dogs") } else { String::new() };
             let document = Document { id: id(&format!("{n}")), page_content: text, metadata };
             let vector = Vector::new(vec![0.1, n as f32, 1e-30], Metric::Cosine).unwrap();
             let mut record = Record::new(Arc::new(document), vector);
-            if n % 3 == 0 {
+            if n.is_multiple_of(3) {
                 record.named.insert(title.clone(), Vector::new(vec![n as f32], Metric::Dot).unwrap());
             }
             point_of(&Tenant::default(), &record, &params).unwrap()
