@@ -320,7 +320,7 @@ fn many_notes() -> tempfile::TempDir {
 }
 
 /// Files of [`many_notes`].
-const MANY: usize = 30;
+const MANY: usize = 15;
 
 #[tokio::test]
 async fn a_run_whose_server_is_killed_goes_on_and_ends_as_an_unbroken_one() {
