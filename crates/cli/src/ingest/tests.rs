@@ -376,7 +376,7 @@ fn wrong_usage_is_named() {
         (&["x", "--source", "a.md"][..], "--source"),
         (&["-", "-"], "once"),
         (&["x", "--chunk-size", "10", "--chunk-overlap", "11"], "--chunk-overlap"),
-        (&["x", "--include", "["], "--include"),
+        (&["x", "--include", "!x"], "--include"),
     ] {
         let Err(Error::Usage(fault)) = parse(arguments).unwrap().order() else {
             panic!("{arguments:?} must be refused")
