@@ -214,6 +214,47 @@ async fn streams_that_are_wrong_name_the_fault_and_change_nothing() {
 }
 
 #[tokio::test]
+async fn many_small_messages_at_once_are_taken() {
+    let server = Settings::new().start().await;
+    let client = server.client().await;
+    client.create("docs").await;
+    let small = (0..5000).map(|number| documents(vec![source(&format!("s{number}"), "row")]));
+    let dry = v1::IndexBegin { dry_run: true, ..begin(v1::IndexCleanup::Full) };
+    let steps = [Step::Begin(dry)].into_iter().chain(small).chain([Step::Commit(v1::IndexCommit {})]);
+    let answers = answers(&client, steps.collect()).await.unwrap();
+    assert_eq!(progress(answers.last().unwrap()).added, 5000);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_says_so() {
+    let server = Settings::new().start().await;
+    let client = server.client().await;
+    client.create("docs").await;
+    let (sender, receiver) = tokio::sync::mpsc::channel(2);
+    let message = |step| v1::DocumentsIndexRequest { step: Some(step) };
+    sender.send(message(Step::Begin(begin(v1::IndexCleanup::Full)))).await.unwrap();
+    sender.send(message(documents(vec![source("a", "first")]))).await.unwrap();
+    let stream = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let mut first = client.documents().index(stream).await.unwrap().into_inner();
+    // Its document is counted, so that it has its turn.
+    let told = first.message().await.unwrap().unwrap();
+    assert!(!told.waiting);
+    let steps = [Step::Begin(begin(v1::IndexCleanup::Full)), documents(vec![source("b", "second")])];
+    let steps = steps.into_iter().chain([Step::Commit(v1::IndexCommit {})]).map(message);
+    let mut second =
+        client.documents().index(tokio_stream::iter(steps.collect::<Vec<_>>())).await.unwrap().into_inner();
+    assert!(second.message().await.unwrap().unwrap().waiting);
+    // It vanishes, and the other one gets its turn.
+    drop((sender, first));
+    let mut last = None;
+    while let Some(answer) = second.message().await.unwrap() {
+        last = Some(answer);
+    }
+    assert!(last.unwrap().committed);
+    assert_eq!(texts(&client).await, ["second"]);
+}
+
+#[tokio::test]
 async fn collections_of_clients_vectors_take_no_runs() {
     let server = Settings::new().start().await;
     let client = server.client().await;

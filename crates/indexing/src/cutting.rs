@@ -7,7 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use toller_core::error::{Error, Result};
 use toller_core::{EmbeddingRole, Embeddings, Metadata, Metric, RequestContext, Tokenizer, Vector};
-use toller_ingest::{BuiltSplitter, Chunk, Error as Fault, Format, OverlongChunks, Structure, TokenLimit};
+use toller_ingest::{
+    BuiltSplitter, Chunk, Error as Fault, Format, OverlongChunks, SplitterSpec, Structure, TokenLimit,
+};
 
 use crate::automatic;
 use crate::settings::{Cut, Cutting};
@@ -59,14 +61,18 @@ impl Cutter {
                 Cut::By(spec) => spec.needs_tokenizer(),
             };
         let tokenizer = if needs_tokenizer { Some(tokenizer_of(&model)?) } else { None };
-        let limit = tokenizer.clone().filter(|_| cutting.split_overlong);
-        let cutter = Self {
-            cut: cutting.cut.clone(),
-            model,
-            tokenizer,
-            limit: limit.map(|tokenizer| TokenLimit::new(tokenizer, OverlongChunks::Split)),
-            built: Mutex::default(),
+        let limit = match (&tokenizer, &cutting.cut) {
+            (Some(tokenizer), _) if cutting.split_overlong => {
+                Some(TokenLimit::new(Arc::clone(tokenizer), OverlongChunks::Split))
+            }
+            // A window that is tokenised by itself may have a token more than it was cut for.
+            (Some(tokenizer), Cut::By(SplitterSpec::Token(spec))) => {
+                let most = spec.chunk_size.unwrap_or_else(|| tokenizer.max_text_tokens());
+                Some(TokenLimit::new(Arc::clone(tokenizer), OverlongChunks::Split).max_tokens(most).map_err(invalid)?)
+            }
+            _ => None,
         };
+        let cutter = Self { cut: cutting.cut.clone(), model, tokenizer, limit, built: Mutex::default() };
         // What is wrong with the settings is told before anything is read.
         cutter.splitter(Format::Text)?;
         Ok(cutter)
@@ -93,11 +99,21 @@ impl Cutter {
             ready.push((piece, splitter, sentences));
         }
         let limit = self.limit.clone();
+        let text_splitter = match (&self.cut, self.splitter(Format::Text)?.as_ref()) {
+            (Cut::Automatic { .. }, BuiltSplitter::Plain(plain)) => Some(Arc::clone(plain)),
+            _ => None,
+        };
         let cut = blocking(move || {
             let mut cuts = Vec::with_capacity(ready.len());
             for (piece, splitter, sentences) in ready {
                 let chunks = match (&*splitter, sentences) {
-                    (BuiltSplitter::Plain(plain), _) => plain.split_structured(&piece.text, &piece.structure)?,
+                    (BuiltSplitter::Plain(plain), _) => match plain.split_structured(&piece.text, &piece.structure) {
+                        // A part of JSON, or JSON that is nested too deep, is a text like any other.
+                        Err(Fault::InvalidJson(_)) if let Some(text) = &text_splitter => {
+                            text.split_structured(&piece.text, &piece.structure)?
+                        }
+                        other => other?,
+                    },
                     (BuiltSplitter::Semantic(semantic), Some((sentences, vectors))) => {
                         semantic.split(&piece.text, &sentences, &vectors)?
                     }

@@ -74,11 +74,12 @@ impl ParentRoom {
         if sources.as_ref().is_some_and(Vec::is_empty) || !self.has_any(context).await? {
             return Ok(());
         }
+        self.collection.set_to_be_swept(context).await?;
         let (room, context) = (self.clone(), RequestContext::new(context.principal().clone()));
         tokio::spawn(async move {
             tokio::time::sleep(room.grace).await;
             if let Err(fault) = room.sweep(&context, sources).await {
-                warn!(%fault, collection = %room.collection.spec().name, "parents whose children are gone could not be removed; a full index run removes them");
+                warn!(%fault, collection = %room.collection.spec().name, "parents whose children are gone could not be removed; the next index run tries again");
             }
         });
         Ok(())
@@ -99,13 +100,17 @@ impl ParentRoom {
         let _turn = self.collection.run_turn(context, RunConflict::Wait).await?;
         let mut removed = 0;
         match sources {
-            None => removed += self.sweep_from(context, None, "").await?,
+            None => {
+                removed += self.sweep_from(context, None, "").await?;
+                self.collection.clear_to_be_swept(context).await?;
+            }
             Some(sources) => {
                 for source in sources {
                     let prefix = prefix_of_source(&source);
                     let after = DocumentId::new(&prefix).ok();
                     removed += self.sweep_from(context, after, &prefix).await?;
                 }
+                self.collection.clear_to_be_swept(context).await?;
             }
         }
         Ok(removed)

@@ -159,7 +159,8 @@ impl Preparation {
         if drafts.is_empty() {
             return Ok(Err(faults.into_iter().next().map_or(Unusable::Empty, Unusable::Broken)));
         }
-        let total = drafts.len();
+        // With parts that could not be used the version is never whole, so that the next run tries, and tells, again.
+        let total = drafts.len() + faults.len();
         let mut records = Vec::with_capacity(total);
         for (number, (page_content, metadata)) in drafts.into_iter().enumerate() {
             let id = version.record_id(number, total).map_err(|fault| Error::Internal(format!("an id {fault}")))?;

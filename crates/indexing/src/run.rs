@@ -235,6 +235,8 @@ impl IndexRun {
         // It is of no use any more, and what is left of it is found by the next run.
         self.staging.clear(&self.context).await?;
         let sources = match self.settings.cleanup {
+            // What was to be swept and was not, since a process was killed, may be of any source.
+            _ if self.collection.is_to_be_swept(&self.context).await? => None,
             Cleanup::Full => None,
             Cleanup::None | Cleanup::Incremental => Some(changed.into_iter().collect()),
         };
@@ -251,7 +253,11 @@ impl IndexRun {
             None => document,
             Some(mut whole) if whole.source == document.source => {
                 whole.continued = document.continued;
-                if let Err(fault) = whole.content.append(document.content) {
+                let only_content = document.has_only_content();
+                let joined = only_content.then_some(()).ok_or_else(|| {
+                    "what goes on with its content must have nothing but the source and content".to_owned()
+                });
+                if let Err(fault) = joined.and_then(|()| whole.content.append(document.content)) {
                     self.fail(&whole.source, fault);
                     self.passed_over = whole.continued.then_some(whole.source);
                     return None;

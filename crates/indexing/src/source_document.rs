@@ -110,6 +110,11 @@ impl SourceDocument {
         Ok(())
     }
 
+    /// Is there nothing but its source and content?
+    pub(crate) fn has_only_content(&self) -> bool {
+        self.media_type.is_empty() && self.metadata.is_empty() && self.title.is_none() && self.related.is_empty()
+    }
+
     /// What it is: as it is said, else by the extension of its source, else by its content.
     pub(crate) fn format(&self) -> Result<Format, String> {
         if !self.media_type.is_empty() {

@@ -16,6 +16,7 @@ pub mod limit;
 pub mod middleware;
 mod open;
 pub mod panic;
+pub mod read_ahead;
 pub mod request_body;
 pub mod server;
 pub mod signal;

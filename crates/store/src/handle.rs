@@ -20,6 +20,7 @@ use crate::guard;
 use crate::new_document::{NewDocument, check_documents, check_vector};
 use crate::run_turn::{RunConflict, RunTurn};
 use crate::staging::Staging;
+use crate::sweep_mark::SweepMark;
 use crate::targets::{self, Outcome, Targets};
 
 /// How often a write is prepared again since the collection got another model meanwhile.
@@ -261,7 +262,7 @@ impl CollectionHandle {
         match targets::apply(&self.foundation, context, &self.targets, changes).await? {
             Outcome::Written(applied) => Ok(applied),
             Outcome::Moved(_) => Err(Error::Aborted(format!(
-                "collection \"{}\" got another model meanwhile; prepare the records anew",
+                "collection \"{}\" got another model meanwhile, and nothing is changed; run it again",
                 self.spec().name
             ))),
         }
@@ -325,6 +326,34 @@ impl CollectionHandle {
     pub async fn run_turn(&self, context: &RequestContext, conflict: RunConflict) -> Result<RunTurn> {
         let catalog = Arc::clone(&self.foundation.records.catalog);
         RunTurn::take(catalog, context, &self.spec().name, conflict).await
+    }
+
+    /// Is something of the collection still to be swept away, as [`Self::set_to_be_swept`] said?
+    ///
+    /// # Errors
+    /// As the catalogue.
+    pub async fn is_to_be_swept(&self, context: &RequestContext) -> Result<bool> {
+        self.sweep_mark().is_set(context).await
+    }
+
+    /// Notes, also for a process that comes after this one, that something of the collection is to be swept away.
+    ///
+    /// # Errors
+    /// As the catalogue.
+    pub async fn set_to_be_swept(&self, context: &RequestContext) -> Result<()> {
+        self.sweep_mark().set(context).await
+    }
+
+    /// Notes that it was swept away.
+    ///
+    /// # Errors
+    /// As the catalogue.
+    pub async fn clear_to_be_swept(&self, context: &RequestContext) -> Result<()> {
+        self.sweep_mark().clear(context).await
+    }
+
+    fn sweep_mark(&self) -> SweepMark<'_> {
+        SweepMark { records: &self.foundation.records, collection: &self.spec().name }
     }
 
     /// What [`Self::embeddings`] gave for a document, as its vector.

@@ -25,6 +25,7 @@ pub mod reembed;
 pub mod restore;
 mod run_turn;
 pub mod staging;
+mod sweep_mark;
 mod targets;
 
 #[cfg(feature = "edge")]

@@ -72,6 +72,9 @@ pub(crate) async fn run_once(
             progress.tell(&counts);
             report.progress = counts;
         }
+        if answer.waiting {
+            progress.say("another run is under way in the collection, or was killed a moment ago; waiting for it");
+        }
         report.problems.extend(answer.problems);
         report.changes.extend(answer.changes);
         report.untold_problems += answer.untold_problems;

@@ -14,6 +14,7 @@ use toller_core::{DocumentStore, Error, Record, RequestContext, Result, Role};
 use toller_indexing::ParentRoom;
 use toller_serving::context::{answer, request_context, require};
 use toller_serving::drain::draining;
+use toller_serving::read_ahead::read_ahead;
 use toller_serving::status::status;
 use toller_store::{AddOptions, CollectionHandle, Collections, NewDocument};
 use tonic::{Request, Response, Status, Streaming};
@@ -21,6 +22,9 @@ use tonic::{Request, Response, Status, Streaming};
 use self::index::{IndexAnswers, Indexing};
 use super::page;
 use crate::limits::Limits;
+
+/// Bytes of an index run that are read ahead: some ten thousand small messages, or one of the largest.
+const READ_AHEAD: u32 = 16 << 20;
 
 pub(crate) struct DocumentsService {
     pub(crate) collections: Arc<Collections>,
@@ -65,7 +69,7 @@ impl DocumentsRpc for DocumentsService {
             parents: Arc::clone(&self.parents),
             limits: self.limits.clone(),
         };
-        Ok(Response::new(index::answers(indexing, request.into_inner(), context, drain)))
+        Ok(Response::new(index::answers(indexing, read_ahead(request.into_inner(), READ_AHEAD), context, drain)))
     }
 
     async fn add(

@@ -9,11 +9,15 @@ use toller_core::embeddings::Embedding;
 use toller_core::{EmbeddingRole, Error, Models, RerankScore, Result, Role};
 use toller_serving::context::{answer, request_context, require};
 use toller_serving::drain::draining;
+use toller_serving::read_ahead::read_ahead;
 use toller_serving::status::status;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::limits::Limits;
 use stream::{Answers, Session};
+
+/// Bytes of a stream that are read ahead of the session: some thousand short texts.
+const READ_AHEAD: u32 = 1 << 20;
 
 pub(crate) struct EmbedderService {
     pub(crate) models: Models,
@@ -79,7 +83,13 @@ impl EmbedderRpc for EmbedderService {
         require(&context, Role::Reader).map_err(|error| status(&error))?;
         let drain = draining(&request);
         // The headers go out at once: some clients send nothing before they have them.
-        let session = Session::new(request.into_inner(), self.models.clone(), self.limits.clone(), context, drain);
+        let session = Session::new(
+            read_ahead(request.into_inner(), READ_AHEAD),
+            self.models.clone(),
+            self.limits.clone(),
+            context,
+            drain,
+        );
         Ok(Response::new(session.answers()))
     }
 

@@ -85,6 +85,20 @@ async fn deleting_children_removes_their_parents() {
 }
 
 #[tokio::test]
+async fn what_a_process_did_not_sweep_the_next_one_does() {
+    let world = World::new().await;
+    let never = IndexSettings { parent_grace: Duration::from_secs(3600), ..with_parents(Parents::Documents) };
+    world.index(never.clone(), vec![document("a", "a"), document("b", "b")]).await.unwrap();
+    world.index(never, vec![document("b", "b")]).await.unwrap();
+    assert_eq!(world.parents().await.len(), 2);
+    // Of other sources, and without anything to remove.
+    let incremental = IndexSettings { cleanup: Cleanup::Incremental, ..with_parents(Parents::Documents) };
+    world.index(incremental, vec![document("c", "c")]).await.unwrap();
+    until_parents(&world, 2).await;
+    assert_eq!(parents_of_children(&world).await, ["b", "c"]);
+}
+
+#[tokio::test]
 async fn related_texts_lead_to_the_parent() {
     let world = World::new().await;
     let related = vec![RelatedText { kind: "summary".to_owned(), text: "in short".to_owned() }];

@@ -170,6 +170,15 @@ async fn rows_that_cannot_be_used_are_told_and_the_others_are_indexed() {
     assert_eq!((news.progress.added, news.progress.chunks, news.progress.failed), (1, 2, 0));
     assert_eq!(news.problems.len(), 1);
     assert!(news.problems[0].message.contains('2'), "names the line: {:?}", news.problems);
+
+    // It is told, and tried, again until it is mended; nothing is embedded for that.
+    let document = |text| SourceDocument { media_type: "application/jsonl".to_owned(), ..document("rows.jsonl", text) };
+    let again = world.index(settings(Cleanup::Full), vec![document(lines)]).await.unwrap();
+    assert_eq!((again.problems.len(), again.progress.embedded, again.progress.reused), (1, 0, 2));
+    let mended = vec![document("{\"a\": 1}\n{\"a\": 2}\n")];
+    let news = world.index(settings(Cleanup::Full), mended.clone()).await.unwrap();
+    assert_eq!((news.problems.len(), news.progress.deleted, news.progress.embedded), (0, 1, 0));
+    assert_eq!(world.index(settings(Cleanup::Full), mended).await.unwrap().progress.skipped, 1);
 }
 
 #[tokio::test]
@@ -191,6 +200,28 @@ async fn content_comes_in_parts() {
     assert!(cut_off.to_string().contains("goes on"), "{cut_off}");
     let news = world.index(settings(Cleanup::Full), vec![part("one", true), document("b", "b")]).await.unwrap();
     assert_eq!((news.progress.failed, news.progress.skipped), (1, 1));
+
+    let titled = SourceDocument { title: Some("late".to_owned()), ..part("two", false) };
+    let news = world.index(settings(Cleanup::Full), vec![part("one ", true), titled]).await.unwrap();
+    assert!(news.problems[0].message.contains("nothing but"), "{:?}", news.problems);
+}
+
+#[tokio::test]
+async fn json_that_cannot_be_cut_by_its_values_is_cut_as_text() {
+    let world = World::new().await;
+    let cut = Cut::Automatic { chunk_size: 20, chunk_overlap: Some(0) };
+    let cutting = Cutting { cut, split_overlong: false };
+    let parts = IndexSettings {
+        parents: Some(toller_indexing::Parents::Parts(cutting.clone())),
+        cutting,
+        ..settings(Cleanup::Full)
+    };
+    let json = |source: &str, text: &str| SourceDocument { media_type: String::new(), ..document(source, text) };
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    let documents =
+        vec![json("deep.json", &deep), json("list.json", r#"[{"a": "one"}, {"b": "two"}, {"c": "three"}]"#)];
+    let news = world.index(parts, documents).await.unwrap();
+    assert_eq!((news.progress.added, news.progress.failed), (2, 0), "{:?}", news.problems);
 }
 
 #[tokio::test]

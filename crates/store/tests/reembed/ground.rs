@@ -12,7 +12,7 @@ use toller_core::{
 };
 use toller_store::{CollectionHandle, Collections, MemoryStore, NewCollection, NewDocument, VectorSource};
 #[cfg(feature = "edge")]
-use toller_store::{EdgeConfig, EdgeStore};
+use toller_store::{EdgeConfig, EdgeError, EdgeStore};
 
 use crate::model::TestModel;
 
@@ -85,7 +85,17 @@ impl Ground {
 async fn open(folder: &TempDir) -> EdgeStore {
     let path = folder.path().to_owned();
     let config = EdgeConfig { durability: toller_core::Durability::Process, exact: true, ..EdgeConfig::default() };
-    tokio::task::spawn_blocking(move || EdgeStore::open(&path, config).unwrap()).await.unwrap()
+    let open = move || {
+        // What an operation that was suspended had begun on another thread holds the folder a moment longer.
+        for _ in 0..500 {
+            match EdgeStore::open(&path, config) {
+                Err(EdgeError::InUse { .. }) => std::thread::sleep(std::time::Duration::from_millis(10)),
+                other => return other.unwrap(),
+            }
+        }
+        panic!("the folder is in use still");
+    };
+    tokio::task::spawn_blocking(open).await.unwrap()
 }
 
 fn context_of(principal: &str, tenant: &str) -> RequestContext {

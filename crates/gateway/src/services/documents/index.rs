@@ -33,7 +33,7 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 const ANSWERS: usize = 4;
 
 /// How long a caller may say nothing: a run keeps others from their turn.
-const SILENCE: Duration = Duration::from_secs(600);
+const SILENCE: Duration = Duration::from_secs(120);
 
 /// Changes or problems of one message.
 const CHANGES: usize = 500;
@@ -126,7 +126,7 @@ where
         let settings = settings_from_message(begin, &indexing.limits).map_err(|fault| fault.within("begin"))?;
         let Indexing { collections, parents, limits } = indexing;
         let begun = IndexRun::begin(collections, Arc::clone(parents), context, &name, settings, self.board.clone());
-        let mut run = self.telling(begun).await.map_err(|fault| fault.within("begin"))?;
+        let mut run = self.waiting(begun).await.map_err(|fault| fault.within("begin"))?;
         loop {
             let step = self.step().await.map_err(Ending::Stream)?;
             match step {
@@ -193,6 +193,20 @@ where
                 _ = self.ticks.tick() => tell_what_fits(self.answers, &self.board, &mut self.told),
             }
         }
+    }
+
+    /// Waits for something, and says so once it takes a while.
+    async fn waiting<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let patience = tokio::time::sleep(TELL_EVERY);
+        tokio::select! {
+            done = &mut work => return done,
+            () = patience => {}
+        }
+        let answer = v1::DocumentsIndexResponse { waiting: true, ..to_message(self.board.take_some(0)) };
+        // Nothing was sent before it, so that there is room.
+        let _ = self.answers.try_send(Ok(answer));
+        work.await
     }
 
     /// Does some work, and tells news meanwhile.
@@ -316,6 +330,7 @@ fn to_message(news: News) -> v1::DocumentsIndexResponse {
             })
             .collect(),
         committed: false,
+        waiting: false,
         untold_problems: news.untold_problems,
     }
 }

@@ -71,7 +71,8 @@ pub(super) fn settings_from_message(message: v1::IndexBegin, limits: &Limits) ->
 pub(super) fn document_from_message(message: v1::SourceDocument, limits: &Limits) -> Result<SourceDocument, String> {
     let convert = || {
         let metadata = v1::MapValue { entries: message.metadata };
-        limits.check_metadata(prost::Message::encoded_len(&metadata))?;
+        let title_bytes = message.title.as_deref().unwrap_or_default().len();
+        limits.check_metadata(prost::Message::encoded_len(&metadata) + title_bytes)?;
         let metadata = convert::metadata_from_message(metadata.entries)?;
         for (index, related) in message.related.iter().enumerate() {
             limits.check_text(|| format!("related[{index}].text"), &related.text)?;
