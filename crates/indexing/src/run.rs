@@ -253,7 +253,7 @@ impl IndexRun {
             None => document,
             Some(mut whole) if whole.source == document.source => {
                 whole.continued = document.continued;
-                let only_content = document.has_only_content();
+                let only_content = document.only_goes_on(&whole);
                 let joined = only_content.then_some(()).ok_or_else(|| {
                     "what goes on with its content must have nothing but the source and content".to_owned()
                 });

@@ -110,9 +110,12 @@ impl SourceDocument {
         Ok(())
     }
 
-    /// Is there nothing but its source and content?
-    pub(crate) fn has_only_content(&self) -> bool {
-        self.media_type.is_empty() && self.metadata.is_empty() && self.title.is_none() && self.related.is_empty()
+    /// Is there nothing but its source and content, or what the first part said already?
+    pub(crate) fn only_goes_on(&self, first: &Self) -> bool {
+        (self.media_type.is_empty() || self.media_type == first.media_type)
+            && self.metadata.is_empty()
+            && self.title.is_none()
+            && self.related.is_empty()
     }
 
     /// What it is: as it is said, else by the extension of its source, else by its content.

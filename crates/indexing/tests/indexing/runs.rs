@@ -165,17 +165,16 @@ async fn what_is_wrong_with_a_document_is_told_by_name_and_the_rest_is_indexed()
 async fn rows_that_cannot_be_used_are_told_and_the_others_are_indexed() {
     let world = World::new().await;
     let lines = "{\"a\": 1}\nnot json\n{\"a\": 2}\n";
-    let document = SourceDocument { media_type: "application/jsonl".to_owned(), ..document("rows.jsonl", lines) };
-    let news = world.index(settings(Cleanup::Full), vec![document]).await.unwrap();
+    let rows = |text| SourceDocument { media_type: "application/jsonl".to_owned(), ..document("rows.jsonl", text) };
+    let news = world.index(settings(Cleanup::Full), vec![rows(lines)]).await.unwrap();
     assert_eq!((news.progress.added, news.progress.chunks, news.progress.failed), (1, 2, 0));
     assert_eq!(news.problems.len(), 1);
     assert!(news.problems[0].message.contains('2'), "names the line: {:?}", news.problems);
 
     // It is told, and tried, again until it is mended; nothing is embedded for that.
-    let document = |text| SourceDocument { media_type: "application/jsonl".to_owned(), ..document("rows.jsonl", text) };
-    let again = world.index(settings(Cleanup::Full), vec![document(lines)]).await.unwrap();
+    let again = world.index(settings(Cleanup::Full), vec![rows(lines)]).await.unwrap();
     assert_eq!((again.problems.len(), again.progress.embedded, again.progress.reused), (1, 0, 2));
-    let mended = vec![document("{\"a\": 1}\n{\"a\": 2}\n")];
+    let mended = vec![rows("{\"a\": 1}\n{\"a\": 2}\n")];
     let news = world.index(settings(Cleanup::Full), mended.clone()).await.unwrap();
     assert_eq!((news.problems.len(), news.progress.deleted, news.progress.embedded), (0, 1, 0));
     assert_eq!(world.index(settings(Cleanup::Full), mended).await.unwrap().progress.skipped, 1);
