@@ -30,7 +30,7 @@ struct Corpus {
     length: usize,
 }
 
-const LONG: Corpus = Corpus { name: "long_chunks", documents: 64, chunks: 25, length: 1000 };
+const LONG: Corpus = Corpus { name: "long_chunks", documents: 32, chunks: 25, length: 1000 };
 const SHORT: Corpus = Corpus { name: "short_chunks", documents: 2000, chunks: 25, length: 100 };
 
 pub async fn measure(model: &str, report: &mut Report) -> Result<(), Box<dyn Error>> {
@@ -119,7 +119,9 @@ async fn index(client: &Client, corpus: &Corpus) -> Result<(v1::IndexProgress, f
         .chain(futures::stream::iter([Step::Commit(v1::IndexCommit {})]))
         .map(|step| v1::DocumentsIndexRequest { step: Some(step) });
     let started = Instant::now();
-    let mut answers = client.documents().index(steps).await?.into_inner();
+    let mut request = tonic::Request::new(steps);
+    request.set_timeout(Duration::from_secs(3600));
+    let mut answers = client.documents().index(request).await?.into_inner();
     let mut told = Duration::ZERO;
     while let Some(answer) = answers.next().await {
         let answer = answer?;
