@@ -27,7 +27,7 @@ pub enum Cleanup {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// By what the document is; see [`crate::automatic`].
+    /// By what the document is: code by its syntax, JSON by its values, all else by the joints of the text.
     Automatic {
         /// Most code points of a chunk; at least 1.
         chunk_size: usize,
