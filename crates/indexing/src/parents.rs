@@ -65,6 +65,12 @@ impl ParentRoom {
         Ok(!self.documents.scroll(context, &self.collection.spec().name, None, 1).await?.is_empty())
     }
 
+    /// Notes, also for a process that comes after this one, that parents are about to lose their children; nothing where there are
+    /// no parents.
+    pub(crate) async fn mark_for_sweep(&self, context: &RequestContext) -> Result<()> {
+        if self.has_any(context).await? { self.collection.set_to_be_swept(context).await } else { Ok(()) }
+    }
+
     /// Removes, in the background and after a while, parents whose children are gone: of these sources, or of all where none are
     /// named. To be called when children were removed.
     ///

@@ -10,6 +10,7 @@ use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestCo
 use toller_ingest::SkipReason;
 use toller_store::staging::Staging;
 use toller_store::{CollectionHandle, Collections, RunTurn};
+use tracing::warn;
 
 use crate::known::{KnownIds, KnownVersions, Place};
 use crate::parents::ParentRoom;
@@ -228,19 +229,27 @@ impl IndexRun {
         self.put_parents().await?;
         let writes = std::mem::take(&mut self.writes);
         let changed: BTreeSet<Arc<str>> = versions.into_iter().map(|version| version.source).collect();
+        let was_to_be_swept = self.collection.is_to_be_swept(&self.context).await?;
+        if !delete.is_empty() {
+            // Before the commit, so that a process that is killed right after it is known to have left something.
+            self.parents.mark_for_sweep(&self.context).await?;
+        }
         if !writes.is_empty() || !delete.is_empty() {
             let upsert = self.staging.records(&self.context, writes);
             self.collection.apply(&self.context, ChangeSet { delete, upsert }).await?;
         }
-        // It is of no use any more, and what is left of it is found by the next run.
-        self.staging.clear(&self.context).await?;
         let sources = match self.settings.cleanup {
             // What was to be swept and was not, since a process was killed, may be of any source.
-            _ if self.collection.is_to_be_swept(&self.context).await? => None,
+            _ if was_to_be_swept => None,
             Cleanup::Full => None,
             Cleanup::None | Cleanup::Incremental => Some(changed.into_iter().collect()),
         };
-        self.parents.sweep_later(&self.context, sources).await
+        // All of it is visible: what cannot be cleared away now is of no harm, and the next run clears it away.
+        let cleared = self.staging.clear(&self.context).await;
+        if let Err(fault) = cleared.and(self.parents.sweep_later(&self.context, sources).await) {
+            warn!(%fault, collection = %self.collection.spec().name, "an index run was committed and left something behind");
+        }
+        Ok(())
     }
 
     /// The whole document, once its last part is here.
