@@ -32,16 +32,23 @@ async fn answers(client: &Client, steps: Vec<Step>) -> Result<Vec<v1::DocumentsI
     Ok(answers)
 }
 
-/// The last answer of a run that ends with its commit.
+/// The last answer of a run that ends with its commit, with the changes and problems of all answers: a slow run tells
+/// them as they come.
 async fn index(
     client: &Client,
     begin: v1::IndexBegin,
     sources: Vec<v1::SourceDocument>,
 ) -> Result<v1::DocumentsIndexResponse, Status> {
     let steps = vec![Step::Begin(begin), documents(sources), Step::Commit(v1::IndexCommit {})];
-    let last = answers(client, steps).await?.pop().unwrap();
-    assert!(last.committed);
-    Ok(last)
+    let answers = answers(client, steps).await?;
+    let told = answers.into_iter().reduce(|mut told, answer| {
+        told.problems.extend(answer.problems);
+        told.changes.extend(answer.changes);
+        v1::DocumentsIndexResponse { problems: told.problems, changes: told.changes, ..answer }
+    });
+    let told = told.unwrap();
+    assert!(told.committed);
+    Ok(told)
 }
 
 fn progress(answer: &v1::DocumentsIndexResponse) -> v1::IndexProgress {
@@ -237,8 +244,7 @@ async fn a_run_that_waits_says_so() {
     let stream = tokio_stream::wrappers::ReceiverStream::new(receiver);
     let mut first = client.documents().index(stream).await.unwrap().into_inner();
     // Its document is counted, so that it has its turn.
-    let told = first.message().await.unwrap().unwrap();
-    assert!(!told.waiting);
+    while progress(&first.message().await.unwrap().unwrap()).added == 0 {}
     let steps = [Step::Begin(begin(v1::IndexCleanup::Full)), documents(vec![source("b", "second")])];
     let steps = steps.into_iter().chain([Step::Commit(v1::IndexCommit {})]).map(message);
     let mut second =
