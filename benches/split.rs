@@ -8,8 +8,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use toller_benches::text;
 use toller_core::{Metric, Tokenizer, Vector};
 use toller_ingest::{
-    CharacterSplitter, CodeSplitter, HeadingSplitter, JsonSplitter, Language, RecursiveSplitter, SemanticSplitter,
-    SentenceSplitter, Separator, Splitter, Structure, TokenSplitter, markdown_headings,
+    CharacterSplitter, CodeSplitter, Format, HeadingSplitter, JsonSplitter, Language, LoadOptions, RecursiveSplitter,
+    SemanticSplitter, SentenceSplitter, Separator, Splitter, TokenSplitter, load,
 };
 
 const BYTES: usize = 10_000_000;
@@ -119,8 +119,9 @@ fn every(criterion: &mut Criterion) {
     let markdown = text(BYTES / 6, 1).replace("\n\n", "\n\n## A heading\n\n");
     group.bench_function(BenchmarkId::new("headings", "markdown"), |bencher| {
         bencher.iter(|| {
-            let structure = Structure::default().with_headings(markdown_headings(black_box(&markdown)));
-            HeadingSplitter::default().split_structured(&markdown, &structure).unwrap().len()
+            let bytes = black_box(&markdown).clone().into_bytes();
+            let document = load(Format::Markdown, bytes, &LoadOptions::default()).unwrap().next().unwrap().unwrap();
+            HeadingSplitter::default().split_structured(&document.text, &document.structure).unwrap().len()
         });
     });
     group.finish();

@@ -40,6 +40,17 @@ pub enum Value {
 }
 
 impl Value {
+    /// A number of things, or the place of one among them, as an integer. No text or list in memory is as long as the largest
+    /// of them.
+    ///
+    /// ```
+    /// use toller_core::Value;
+    /// assert_eq!(Value::from_count("dogs".len()), Value::Int(4));
+    /// ```
+    pub fn from_count(count: usize) -> Self {
+        Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
     /// Equality by value: numbers compare across their two types, all else only within one type.
     ///
     /// ```

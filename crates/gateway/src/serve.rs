@@ -8,6 +8,7 @@ use toller_api::v1;
 use toller_core::{Durability, Models, VectorStore};
 use toller_retrieval::{Planner, StoredRetrievers};
 use toller_store::{Collections, Restores};
+use toller_telemetry::metrics::IndexMetrics;
 use toller_telemetry::traced::TracedVectorStore;
 use tonic::codec::CompressionEncoding;
 
@@ -135,7 +136,7 @@ pub async fn serve(
             v1::collections_server::CollectionsServer::new(CollectionsService {
                 collections: Arc::clone(&collections),
                 parents: Arc::clone(&data.documents),
-                limits: limits.clone()
+                limits: limits.clone(),
             }),
             limits
         ))
@@ -151,7 +152,8 @@ pub async fn serve(
             v1::documents_server::DocumentsServer::new(DocumentsService {
                 collections: Arc::clone(&collections),
                 parents: Arc::clone(&data.documents),
-                limits: limits.clone()
+                limits: limits.clone(),
+                index_metrics: Arc::new(IndexMetrics::new()),
             }),
             limits
         ))

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use toller_core::error::{Error, Result};
 use toller_core::{EmbeddingRole, Embeddings, Metadata, Metric, RequestContext, Tokenizer, Vector};
-use toller_ingest::{
-    BuiltSplitter, Chunk, Error as Fault, Format, OverlongChunks, SplitterSpec, Structure, TokenLimit,
-};
+use toller_ingest::{BuiltSplitter, Chunk, Error as Fault, Format, SplitterSpec, Structure, TokenLimit};
 
 use crate::automatic;
 use crate::settings::{Cut, Cutting};
@@ -62,13 +60,11 @@ impl Cutter {
             };
         let tokenizer = if needs_tokenizer { Some(tokenizer_of(&model)?) } else { None };
         let limit = match (&tokenizer, &cutting.cut) {
-            (Some(tokenizer), _) if cutting.split_overlong => {
-                Some(TokenLimit::new(Arc::clone(tokenizer), OverlongChunks::Split))
-            }
+            (Some(tokenizer), _) if cutting.split_overlong => Some(TokenLimit::new(Arc::clone(tokenizer))),
             // A window that is tokenised by itself may have a token more than it was cut for.
             (Some(tokenizer), Cut::By(SplitterSpec::Token(spec))) => {
                 let most = spec.chunk_size.unwrap_or_else(|| tokenizer.max_text_tokens());
-                Some(TokenLimit::new(Arc::clone(tokenizer), OverlongChunks::Split).max_tokens(most).map_err(invalid)?)
+                Some(TokenLimit::new(Arc::clone(tokenizer)).max_tokens(most).map_err(invalid)?)
             }
             _ => None,
         };
@@ -120,7 +116,7 @@ impl Cutter {
                     (BuiltSplitter::Semantic(_), None) => Vec::new(),
                 };
                 let chunks = match &limit {
-                    Some(limit) => limit.apply(chunks)?.chunks,
+                    Some(limit) => limit.apply(chunks)?,
                     None => chunks,
                 };
                 cuts.push(chunks.into_iter().map(owned).collect());

@@ -13,6 +13,7 @@ pub mod generated;
 mod known;
 pub mod parents;
 mod pipeline;
+mod place;
 mod preparing;
 pub mod progress;
 pub mod run;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use toller_core::error::{Error, Result};
 use toller_core::{Document, Embeddings, Metadata, Models, RequestContext, Value};
 use toller_ingest::{
-    Format, HashAlgorithm, LineCounter, LoadOptions, LoadedDocument, SkipReason, Structure, charset_of, document_key,
-    key, load,
+    Format, HashAlgorithm, LoadOptions, LoadedDocument, SkipReason, Structure, charset_of, document_key, key, load,
 };
 
 use crate::cutting::{Cutter, OwnChunk, Piece};
 use crate::generated::Writer;
 use crate::parents::PARENT_KEY;
+use crate::place::{LineCounter, Place, lines_spanned};
 use crate::settings::{IndexSettings, Parents};
 use crate::source_document::{Content, KIND_KEY, RelatedText, SourceDocument};
 use crate::version::Version;
@@ -66,12 +66,12 @@ struct Whole {
     parent: Option<Document>,
 }
 
-/// A place in a text.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    chars: usize,
-    /// Line ends before it.
-    lines: usize,
+impl Whole {
+    /// Where a part of it stands in the text of its document. O(text).
+    fn place_of(&self, chunk: &OwnChunk) -> Place {
+        let line = LineCounter::new(&self.text).line_of(chunk.bytes.start);
+        Place { chars: self.start.chars + chunk.chars.start, lines: self.start.lines + line - 1 }
+    }
 }
 
 impl Preparation {
@@ -249,11 +249,11 @@ impl Preparation {
                     Err(fault) => return Ok(Err(fault)),
                 };
                 for chunk in cut.into_iter().flatten() {
-                    let start = place_of(&whole, &chunk);
+                    let start = whole.place_of(&chunk);
                     let mut metadata = whole.metadata.clone();
                     metadata.extend(chunk.metadata.clone());
                     let mut of_parent = metadata.clone();
-                    of_parent.insert(key::START_INDEX.to_owned(), integer(start.chars));
+                    of_parent.insert(key::START_INDEX.to_owned(), Value::from_count(start.chars));
                     let parent = parent_of(version, wholes.len(), &chunk.text, of_parent)?;
                     wholes.push(Whole {
                         structure: whole.structure.within(chunk.bytes.clone()),
@@ -289,10 +289,10 @@ fn drafts_of(whole: &Whole, chunks: Vec<OwnChunk>, first: usize) -> impl Iterato
         let mut metadata = whole.metadata.clone();
         metadata.extend(chunk.metadata);
         metadata.extend([
-            (key::CHUNK.to_owned(), integer(number)),
-            (key::START_INDEX.to_owned(), integer(whole.start.chars + chunk.chars.start)),
-            (key::FIRST_LINE.to_owned(), integer(first_line)),
-            (key::LAST_LINE.to_owned(), integer(first_line + lines_in(&chunk.text))),
+            (key::CHUNK.to_owned(), Value::from_count(number)),
+            (key::START_INDEX.to_owned(), Value::from_count(whole.start.chars + chunk.chars.start)),
+            (key::FIRST_LINE.to_owned(), Value::from_count(first_line)),
+            (key::LAST_LINE.to_owned(), Value::from_count(first_line + lines_spanned(&chunk.text) - 1)),
         ]);
         if let Some(parent) = &whole.parent {
             metadata.insert(PARENT_KEY.to_owned(), Value::from(parent.id.as_str()));
@@ -325,23 +325,4 @@ fn metadata_of(document: &SourceDocument, format: Format, loaded: Option<&Loaded
     metadata.extend(document.title.as_ref().map(|title| (key::TITLE.to_owned(), Value::from(title.as_str()))));
     metadata.insert(key::SOURCE.to_owned(), Value::from(document.source.as_str()));
     metadata
-}
-
-fn place_of(whole: &Whole, chunk: &OwnChunk) -> Place {
-    let before = whole.text.get(..chunk.bytes.start).unwrap_or_default();
-    Place { chars: whole.start.chars + chunk.chars.start, lines: whole.start.lines + line_ends(before) }
-}
-
-/// Line ends before the last character: a line end is on the line that it ends.
-fn lines_in(text: &str) -> usize {
-    line_ends(text.strip_suffix('\n').unwrap_or(text))
-}
-
-fn line_ends(text: &str) -> usize {
-    text.bytes().filter(|byte| *byte == b'\n').count()
-}
-
-/// No text in memory is as long as the largest 64-bit signed integer.
-fn integer(count: usize) -> Value {
-    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }

@@ -30,16 +30,6 @@ pub enum Error {
         /// What the regular expression engine says.
         fault: Box<fancy_regex::Error>,
     },
-    /// A source's name makes ids that are longer than [`toller_core::document::MAX_ID_BYTES`].
-    #[error("the id of chunk {chunk} of {source_name:?} {fault}: use a shorter path")]
-    InvalidId {
-        /// The name of the source.
-        source_name: String,
-        /// Number of the chunk, from 0.
-        chunk: usize,
-        /// What is wrong with it.
-        fault: String,
-    },
     /// A text that should be JSON is not.
     #[error("not valid JSON: {0}")]
     InvalidJson(String),

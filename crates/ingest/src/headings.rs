@@ -180,11 +180,11 @@ impl Splitter for HeadingSplitter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::markdown_headings::markdown_headings;
+    use crate::markdown;
     use crate::recursive::RecursiveSplitter;
 
     fn split(splitter: &HeadingSplitter, text: &str) -> Vec<(String, String)> {
-        let structure = Structure::default().with_headings(markdown_headings(text));
+        let structure = markdown::outline(text).1;
         let chunks = splitter.split_structured(text, &structure).unwrap();
         chunks
             .into_iter()

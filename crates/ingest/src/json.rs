@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use toller_core::value::{check_metadata, oversized_integer};
 use toller_core::{Metadata, Value};
 
-use crate::document::{integer, key};
+use crate::key;
 use crate::load::LoadedDocument;
 use crate::options::JsonMapping;
 use crate::skip::{FailedPart, Part, SkipReason};
@@ -188,7 +188,7 @@ impl Iterator for Lines {
                 continue;
             }
             let document = self.mapping.document(record, self.line - 1).map(|mut document| {
-                document.metadata.insert(key::LINE.to_owned(), integer(self.line));
+                document.metadata.insert(key::LINE.to_owned(), Value::from_count(self.line));
                 document
             });
             return Some(document.map_err(|reason| FailedPart { part: Part::Line(self.line), reason }));

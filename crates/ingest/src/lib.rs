@@ -1,6 +1,5 @@
-//! From files to chunks: [`walk`] finds files, [`Loader`] reads one, [`load`] understands its bytes as [`LoadedDocument`]s, a
-//! [`Splitter`] cuts their texts into [`Chunk`]s that know exactly where they stand, and [`documents`] makes them into documents
-//! with ids and metadata.
+//! From files to chunks: [`walk`] finds files, [`Loader`] reads one, [`load`] understands its bytes as [`LoadedDocument`]s, and a
+//! [`Splitter`] cuts their texts into [`Chunk`]s that know exactly where they stand. [`key`] names the metadata that they carry.
 //!
 //! Each step is an iterator or a plain function over one file, so memory is bounded by the largest file that is admitted.
 //! A file that cannot be used is a [`Skipped`] with its name and the reason, a part of one a [`FailedPart`], and the rest goes on.
@@ -21,7 +20,6 @@ mod character;
 mod code_language;
 mod code_splitter;
 mod distance_threshold;
-mod document;
 mod error;
 mod format;
 mod grapheme;
@@ -31,13 +29,13 @@ mod html;
 mod json;
 mod json_outline;
 mod json_splitter;
+pub mod key;
 mod language;
 mod language_separators;
 mod length;
 mod load;
 mod loader;
 mod markdown;
-mod markdown_headings;
 mod merge;
 mod options;
 mod overlap;
@@ -70,7 +68,6 @@ pub use code_splitter::CodeSplitter;
 pub use distance_threshold::{
     DEFAULT_INTERQUARTILE_RANGES, DEFAULT_PERCENTILE, DEFAULT_STANDARD_DEVIATIONS, DistanceThreshold,
 };
-pub use document::{LineCounter, chunk_metadata, documents, key};
 pub use error::Error;
 pub use format::{Format, charset_of};
 pub use hash::{HashAlgorithm, canonical_json, document_key};
@@ -78,8 +75,7 @@ pub use headings::{HEADING_LEVELS, HeadingSplitter, default_heading_name};
 pub use json_splitter::{JSON_PATH, JsonSplitter};
 pub use language::Language;
 pub use load::{Documents, LoadedDocument, load};
-pub use loader::{DEFAULT_MAX_FILE_BYTES, LoadedFile, Loader, OpenFile};
-pub use markdown_headings::markdown_headings;
+pub use loader::{DEFAULT_MAX_FILE_BYTES, Loader};
 pub use options::{CsvMapping, DEFAULT_MAX_TEXT_BYTES, HtmlOptions, JsonMapping, LoadOptions};
 pub use recursive::{
     DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE, MAX_SEPARATORS, RecursiveSplitter, RecursiveSplitterBuilder,
@@ -95,6 +91,6 @@ pub use spec::{
 pub use splitter::{Chunk, Splitter};
 pub use structure::{Heading, Structure};
 pub use token::{TOKEN_OVERLAP_DIVISOR, TokenSplitter};
-pub use token_limit::{LimitedChunks, LimitedSplitter, OverlongChunk, OverlongChunks, TokenLimit};
+pub use token_limit::TokenLimit;
 pub use walk::{STANDARD_INPUT, SourceFile, Walk, WalkOptions, walk, walk_with};
 pub use whole::WholeSplitter;

@@ -2,8 +2,8 @@
 
 use toller_core::{Metadata, Value};
 
-use crate::document::key;
 use crate::format::Format;
+use crate::key;
 use crate::options::LoadOptions;
 use crate::skip::{FailedPart, Part, SkipReason};
 use crate::structure::Structure;

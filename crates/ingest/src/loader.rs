@@ -1,52 +1,25 @@
-//! Reading files: from a path or standard input to bytes, and on to documents.
+//! Reading files: from a path or standard input to bytes.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::format::Format;
-use crate::load::{Documents, LoadedDocument, load};
-use crate::options::LoadOptions;
-use crate::skip::{FailedPart, SkipReason, Skipped};
+use crate::skip::SkipReason;
 use crate::walk::SourceFile;
 
 /// Most bytes of a file, unless set otherwise: 64 MiB, far above any text that people write.
 pub const DEFAULT_MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A file that was read.
-#[derive(Debug)]
-pub struct LoadedFile {
-    /// What it is known by; see [`SourceFile::source`].
-    pub source: String,
-    /// What it holds.
-    pub format: Format,
-    /// What is in it, in its order; at least one.
-    pub documents: Vec<LoadedDocument>,
-    /// The parts of it that cannot be used.
-    pub failed: Vec<FailedPart>,
-}
-
-/// A file that is being understood part by part.
-pub struct OpenFile {
-    /// What it is known by; see [`SourceFile::source`].
-    pub source: String,
-    /// What it holds.
-    pub format: Format,
-    /// What is in it, in its order.
-    pub documents: Documents,
-}
-
 /// Reads files, up to a size.
 #[derive(Debug, Clone)]
 pub struct Loader {
     max_file_bytes: u64,
-    options: LoadOptions,
 }
 
 impl Default for Loader {
     fn default() -> Self {
-        Self { max_file_bytes: DEFAULT_MAX_FILE_BYTES, options: LoadOptions::default() }
+        Self { max_file_bytes: DEFAULT_MAX_FILE_BYTES }
     }
 }
 
@@ -56,53 +29,6 @@ impl Loader {
     pub fn max_file_bytes(mut self, bytes: u64) -> Self {
         self.max_file_bytes = bytes;
         self
-    }
-
-    /// Understands files as `options` say.
-    #[must_use]
-    pub fn options(mut self, options: LoadOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Reads a file, all parts of it at once. Memory: a few times its size, or the text that
-    /// [`LoadOptions::max_text_bytes`] admits.
-    ///
-    /// # Errors
-    /// The file with the reason why nothing of it can be used.
-    pub fn load(&self, file: &SourceFile) -> Result<LoadedFile, Skipped> {
-        let OpenFile { source, format, documents: parts } = self.open(file)?;
-        let (mut documents, mut failed) = (Vec::new(), Vec::new());
-        for part in parts {
-            match part {
-                Ok(document) => documents.push(document),
-                Err(fault) => failed.push(fault),
-            }
-        }
-        if documents.is_empty() {
-            let parts = failed.len();
-            let reason = match failed.into_iter().next() {
-                Some(first) => SkipReason::NoPart { parts, first: Box::new(first) },
-                None => SkipReason::Empty,
-            };
-            return Err(Skipped { source, named: file.named, reason });
-        }
-        Ok(LoadedFile { source, format, documents, failed })
-    }
-
-    /// Reads a file, and gives its parts one by one. Memory: as [`load()`].
-    ///
-    /// # Errors
-    /// The file with the reason why nothing of it can be used.
-    pub fn open(&self, file: &SourceFile) -> Result<OpenFile, Skipped> {
-        let opened = self.read(file).and_then(|bytes| {
-            let format = file.format.or_else(|| Format::of_content(&bytes)).unwrap_or(Format::Text);
-            load(format, bytes, &self.options).map(|documents| (format, documents))
-        });
-        match opened {
-            Ok((format, documents)) => Ok(OpenFile { source: file.source.clone(), format, documents }),
-            Err(reason) => Err(Skipped { source: file.source.clone(), named: file.named, reason }),
-        }
     }
 
     /// The bytes of a file, or of standard input; reads no more than admitted, even of a file that grows meanwhile.
@@ -173,8 +99,8 @@ fn once_more_if_changed(
 mod tests {
     use super::*;
 
-    fn source(path: &Path, format: Option<Format>) -> SourceFile {
-        SourceFile { path: path.to_owned(), source: "s".to_owned(), format, named: false }
+    fn source(path: &Path) -> SourceFile {
+        SourceFile { path: path.to_owned(), source: "s".to_owned(), named: false }
     }
 
     #[test]
@@ -182,38 +108,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt");
         fs::write(&path, "12345").unwrap();
-        let file = source(&path, Some(Format::Text));
-        assert_eq!(Loader::default().max_file_bytes(5).load(&file).unwrap().documents[0].text, "12345");
-        let skipped = Loader::default().max_file_bytes(4).load(&file).unwrap_err();
-        assert_eq!(skipped.to_string(), "s: larger than 4 bytes");
+        let file = source(&path);
+        assert_eq!(Loader::default().max_file_bytes(5).read(&file).unwrap(), b"12345");
+        let reason = Loader::default().max_file_bytes(4).read(&file).unwrap_err();
+        assert_eq!(reason.to_string(), "larger than 4 bytes");
         let endless = Loader::default().max_file_bytes(4).read_all(io::repeat(b'a'), 0).unwrap_err();
         assert!(matches!(endless, SkipReason::TooLarge { limit: 4 }));
-    }
-
-    #[test]
-    fn an_unknown_name_is_told_by_the_content() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("page");
-        fs::write(&path, "<!doctype html><p>text").unwrap();
-        let loaded = Loader::default().load(&source(&path, None)).unwrap();
-        assert_eq!((loaded.format, loaded.documents[0].text.as_str()), (Format::Html, "text"));
-        fs::write(&path, "plain").unwrap();
-        assert_eq!(Loader::default().load(&source(&path, None)).unwrap().format, Format::Text);
-    }
-
-    #[test]
-    fn good_parts_are_used_and_bad_ones_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.jsonl");
-        fs::write(&path, "\"one\"\n{\n\"three\"\n").unwrap();
-        let loaded = Loader::default().load(&source(&path, Some(Format::JsonLines))).unwrap();
-        let texts: Vec<_> = loaded.documents.iter().map(|document| document.text.as_str()).collect();
-        assert_eq!(texts, ["one", "three"]);
-        assert!(loaded.failed[0].to_string().starts_with("line 2: not valid JSON"), "{}", loaded.failed[0]);
-        fs::write(&path, "{\n}\n").unwrap();
-        let skipped = Loader::default().load(&source(&path, Some(Format::JsonLines))).unwrap_err();
-        assert!(matches!(skipped.reason, SkipReason::NoPart { parts: 2, .. }), "{skipped}");
-        assert!(skipped.to_string().starts_with("s: none of its 2 parts can be used; line 1: "), "{skipped}");
     }
 
     #[test]
@@ -235,10 +135,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_opened_is_skipped() {
-        let skipped = Loader::default().load(&source(Path::new("/nonexistent/x.md"), None)).unwrap_err();
-        assert!(matches!(skipped.reason, SkipReason::Unreadable(_)));
+        let reason = Loader::default().read(&source(Path::new("/nonexistent/x.md"))).unwrap_err();
+        assert!(matches!(reason, SkipReason::Unreadable(_)));
         let folder = tempfile::tempdir().unwrap();
-        let skipped = Loader::default().load(&source(folder.path(), None)).unwrap_err();
-        assert!(matches!(skipped.reason, SkipReason::NotAFile));
+        let reason = Loader::default().read(&source(folder.path())).unwrap_err();
+        assert!(matches!(reason, SkipReason::NotAFile));
     }
 }

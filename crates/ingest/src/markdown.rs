@@ -15,15 +15,17 @@ const HEADING_LEVELS: usize = 6;
 /// The title is that of the front matter (YAML between `---`, TOML between `+++`), else the text of the first heading. The
 /// structure has one level for each heading level, then one for all other blocks that stand in no other block, so that a list, a
 /// table or a code block is cut only when it alone is too long for a chunk. What looks like a heading inside a code block,
-/// a list or a quotation is none.
+/// a list or a quotation is none. Headings have their titles as they are written (`` The `toller` ``), on one line and without
+/// the marks that make them headings. O(text).
 pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
     let options = Options::ENABLE_YAML_STYLE_METADATA_BLOCKS | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
     let mut levels = vec![Vec::new(); HEADING_LEVELS + 1];
     let mut depth = 0_usize;
     let mut front_matter = None;
     let mut front_matter_title = None;
+    let mut first_title = None;
     let mut headings: Vec<Heading> = Vec::new();
-    let mut heading: Option<Heading> = None;
+    let mut heading: Option<Begun> = None;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         if depth == 0 && matches!(event, Event::Start(_) | Event::Rule | Event::Html(_)) {
             let level = match &event {
@@ -34,14 +36,14 @@ pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
                 places.push(line_start(text, range.start));
             }
         }
+        if let (Some(heading), false) = (&mut heading, matches!(event, Event::End(TagEnd::Heading(_)))) {
+            heading.holds(&range);
+        }
         match event {
             Event::Start(tag) => {
                 depth += 1;
                 match tag {
-                    Tag::Heading { level, .. } if depth == 1 => {
-                        let bytes = line_start(text, range.start)..line_end(text, range);
-                        heading = Some(Heading { level: level as u8, title: String::new(), bytes });
-                    }
+                    Tag::Heading { .. } if depth == 1 => heading = Some(Begun::default()),
                     Tag::MetadataBlock(kind) => front_matter = Some(kind),
                     _ => {}
                 }
@@ -49,7 +51,19 @@ pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
             Event::End(tag) => {
                 depth = depth.saturating_sub(1);
                 match tag {
-                    TagEnd::Heading(_) if depth == 0 => headings.extend(heading.take().map(trimmed)),
+                    TagEnd::Heading(level) if depth == 0 => {
+                        let Begun { written, plain } = heading.take().unwrap_or_default();
+                        let written = text.get(written).unwrap_or_default();
+                        let plain = plain.trim_matches(whitespace::is_space);
+                        if !plain.is_empty() {
+                            first_title.get_or_insert_with(|| plain.to_owned());
+                        }
+                        headings.push(Heading {
+                            level: level as u8,
+                            title: written.split_whitespace().collect::<Vec<_>>().join(" "),
+                            bytes: line_start(text, range.start)..line_end(text, range),
+                        });
+                    }
                     TagEnd::MetadataBlock(_) => front_matter = None,
                     _ => {}
                 }
@@ -62,20 +76,31 @@ pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
             _ => {}
         }
     }
-    let first = headings.iter().map(|heading| &heading.title).find(|title| !title.is_empty());
-    let title = front_matter_title.or_else(|| first.cloned());
-    (title, Structure::new(levels).with_headings(headings))
+    (front_matter_title.or(first_title), Structure::new(levels).with_headings(headings))
 }
 
-fn append(heading: &mut Option<Heading>, part: &str) {
-    if let Some(heading) = heading {
-        heading.title.push_str(part);
+/// A heading whose end did not come yet.
+#[derive(Default)]
+struct Begun {
+    /// Where what it holds is written; empty as long as it holds nothing.
+    written: Range<usize>,
+    /// What it says, without emphasis and such.
+    plain: String,
+}
+
+impl Begun {
+    fn holds(&mut self, part: &Range<usize>) {
+        if self.written.is_empty() {
+            self.written.start = part.start;
+        }
+        self.written.end = self.written.end.max(part.end);
     }
 }
 
-fn trimmed(mut heading: Heading) -> Heading {
-    heading.title = heading.title.trim_matches(whitespace::is_space).to_owned();
-    heading
+fn append(heading: &mut Option<Begun>, part: &str) {
+    if let Some(heading) = heading {
+        heading.plain.push_str(part);
+    }
 }
 
 /// The title in a front matter: a `title` at its top level, plain or quoted on one line. Other forms of YAML give none.
@@ -169,12 +194,51 @@ mod tests {
         assert_eq!(
             seen,
             [
-                (1, "The toller dog", "# The `toller` *dog* #"),
+                (1, "The `toller` *dog*", "# The `toller` *dog* #"),
                 (2, "Of two lines", "Of two\nlines\n----"),
                 (3, "", "###"),
                 (4, "last", "   #### last"),
             ]
         );
+    }
+
+    fn headings(text: &str) -> Vec<(u8, String, String)> {
+        let structure = outline(text).1;
+        let found = structure.headings().iter();
+        found.map(|heading| (heading.level, heading.title.clone(), text[heading.bytes.clone()].to_owned())).collect()
+    }
+
+    #[test]
+    fn both_kinds_of_headings_are_found() {
+        for (text, level, title, lines) in [
+            ("text\n# The `toller` *dog*\n", 1, "The `toller` *dog*", "# The `toller` *dog*"),
+            ("  ## B ##\r\n", 2, "B", "  ## B ##"),
+            ("#\tA", 1, "A", "#\tA"),
+            ("###\n", 3, "", "###"),
+            ("one\ntwo\n===\nbody", 1, "one two", "one\ntwo\n==="),
+            ("x\n---\n", 2, "x", "x\n---"),
+            ("# [a](b) c\n\n\n", 1, "[a](b) c", "# [a](b) c"),
+        ] {
+            assert_eq!(headings(text), [(level, title.to_owned(), lines.to_owned())], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_heading_is_not_always_one() {
+        for text in [
+            "```\n# code\n```\n",
+            "````\n```\n# code\n```\n````\n",
+            "    # code\n",
+            "> # quoted\n",
+            "- # item\n",
+            "#none\n",
+            "####### seven\n",
+            "---\ntitle: # a\n---\n",
+            "```\n# never closed\n",
+            "",
+        ] {
+            assert_eq!(headings(text), [], "{text:?}");
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use encoding_rs::Encoding;
 use serde::{Deserialize, Serialize};
 use toller_core::value::RESERVED_METADATA_PREFIX;
 
-use crate::document::key;
 use crate::error::Error;
+use crate::key;
 
 /// Most bytes of text that one file may give, unless set otherwise: 64 MiB, as many as a file may have.
 pub const DEFAULT_MAX_TEXT_BYTES: usize = 64 * 1024 * 1024;

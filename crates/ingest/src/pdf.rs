@@ -15,9 +15,9 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use lopdf::{Dictionary, Document, Object, ObjectId};
-use toller_core::Metadata;
+use toller_core::{Metadata, Value};
 
-use crate::document::{integer, key};
+use crate::key;
 use crate::load::LoadedDocument;
 use crate::skip::{FailedPart, Part, SkipReason};
 use crate::whitespace;
@@ -193,8 +193,8 @@ impl Iterator for Pages {
 impl Pages {
     fn page(&self, text: String) -> LoadedDocument {
         let metadata = Metadata::from([
-            (key::PAGE.to_owned(), integer(self.next)),
-            (key::PAGES.to_owned(), integer(self.ids.len())),
+            (key::PAGE.to_owned(), Value::from_count(self.next)),
+            (key::PAGES.to_owned(), Value::from_count(self.ids.len())),
         ]);
         LoadedDocument { text, title: self.title.clone(), metadata, ..LoadedDocument::default() }
     }

@@ -92,12 +92,10 @@ pub enum SkipReason {
         /// The columns of the header.
         columns: usize,
     },
-    /// All parts of it failed.
-    NoPart {
-        /// How many there are.
-        parts: usize,
-        /// The first of them.
-        first: Box<FailedPart>,
+    /// A quoted field of a table does not end, so that all that follows would be of it.
+    UnclosedQuote {
+        /// The line of its first quote, from 1.
+        line: usize,
     },
     /// The options for loading are wrong, whatever the file.
     InvalidOptions(Box<Error>),
@@ -158,7 +156,12 @@ impl fmt::Display for SkipReason {
                     "it has {fields} fields where the header has {columns} columns, quote what is one field"
                 )
             }
-            Self::NoPart { parts, first } => write!(formatter, "none of its {parts} parts can be used; {first}"),
+            Self::UnclosedQuote { line } => {
+                write!(
+                    formatter,
+                    "the quote that opens in line {line} is never closed, and nothing after it is read: close it, or double it where it is text"
+                )
+            }
             Self::InvalidOptions(fault) => write!(formatter, "the options for loading are wrong: {fault}"),
         }
     }

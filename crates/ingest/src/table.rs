@@ -3,8 +3,8 @@
 use csv::{Reader, ReaderBuilder, StringRecord, StringRecordsIntoIter};
 use toller_core::{Metadata, Value};
 
-use crate::document::{integer, key};
 use crate::format::Format;
+use crate::key;
 use crate::load::LoadedDocument;
 use crate::options::CsvMapping;
 use crate::skip::{FailedPart, Part, SkipReason};
@@ -14,13 +14,15 @@ use crate::whitespace;
 const DELIMITERS: [u8; 3] = *b",;\t";
 
 /// The rows of a table. Fields may be quoted, with delimiters, line ends and doubled quotes in them. A row with fewer fields
-/// than the header has the others empty; one with more is an error. O(n).
+/// than the header has the others empty; one with more is an error, and so is one whose quote does not end, which is the last.
+/// O(n).
 pub(crate) fn rows(text: String, format: Format, mapping: &CsvMapping) -> Result<Rows, SkipReason> {
     let delimiter = match mapping.delimiter.map(u8::try_from) {
         Some(Ok(delimiter)) => delimiter,
         _ if format == Format::Tsv => b'\t',
         _ => delimiter_of(&text),
     };
+    let unclosed = unclosed_quote(text.as_bytes(), delimiter);
     let mut reader = ReaderBuilder::new()
         .delimiter(delimiter)
         // The first row is read here, and lengths are looked at below.
@@ -28,6 +30,9 @@ pub(crate) fn rows(text: String, format: Format, mapping: &CsvMapping) -> Result
         .flexible(true)
         .from_reader(std::io::Cursor::new(text.into_bytes()));
     let header = header(&mut reader)?;
+    if let Some(quote) = unclosed.filter(|quote| quote.is_before(&reader)) {
+        return Err(SkipReason::UnclosedQuote { line: quote.line });
+    }
     let place = |column: &String| {
         let place = header.iter().position(|name| name == column);
         place.ok_or_else(|| SkipReason::NoSuchColumn { column: column.clone() })
@@ -39,7 +44,7 @@ pub(crate) fn rows(text: String, format: Format, mapping: &CsvMapping) -> Result
         mapping.content.iter().map(place).collect::<Result<Vec<_>, _>>()?
     };
     let is_one_column = mapping.content.len() == 1;
-    Ok(Rows { records: reader.into_records(), header, content, is_one_column, metadata, row: 0 })
+    Ok(Rows { records: reader.into_records(), header, content, is_one_column, metadata, row: 0, unclosed })
 }
 
 type Source = std::io::Cursor<Vec<u8>>;
@@ -78,6 +83,53 @@ fn delimiter_of(text: &str) -> u8 {
     best.1
 }
 
+/// A quote that opens a field and is never closed.
+#[derive(Debug, Clone, Copy)]
+struct UnclosedQuote {
+    byte: u64,
+    /// From 1.
+    line: usize,
+}
+
+impl UnclosedQuote {
+    /// Was the row of it read?
+    fn is_before(&self, reader: &Reader<Source>) -> bool {
+        self.byte < reader.position().byte()
+    }
+}
+
+/// Where a text is in a field.
+enum Within {
+    /// Before its first character.
+    Start,
+    /// A quote is text.
+    Plain,
+    Quoted,
+    /// After a quote that ends it, unless another follows.
+    Closed,
+}
+
+/// Finds the quote that opens a field and is never closed. The reader takes all that follows for the field, and does not tell.
+fn unclosed_quote(text: &[u8], delimiter: u8) -> Option<UnclosedQuote> {
+    let mut within = Within::Start;
+    let (mut line, mut opened) = (1, UnclosedQuote { byte: 0, line: 1 });
+    for (byte, character) in (0..).zip(text) {
+        within = match (within, *character) {
+            (Within::Start, b'"') => {
+                opened = UnclosedQuote { byte, line };
+                Within::Quoted
+            }
+            (Within::Quoted, b'"') => Within::Closed,
+            (Within::Closed, b'"') | (Within::Quoted, _) => Within::Quoted,
+            (_, b'\n' | b'\r') => Within::Start,
+            (_, other) if other == delimiter => Within::Start,
+            _ => Within::Plain,
+        };
+        line += usize::from(*character == b'\n');
+    }
+    matches!(within, Within::Quoted).then_some(opened)
+}
+
 /// Iterator of [`rows`].
 pub(crate) struct Rows {
     records: StringRecordsIntoIter<Source>,
@@ -89,6 +141,7 @@ pub(crate) struct Rows {
     /// Places of the columns that are metadata.
     metadata: Vec<usize>,
     row: usize,
+    unclosed: Option<UnclosedQuote>,
 }
 
 impl Iterator for Rows {
@@ -98,7 +151,12 @@ impl Iterator for Rows {
         // See `header`: there are no faults.
         let record = self.records.next()?.ok()?;
         self.row += 1;
-        Some(self.document(&record).map_err(|reason| FailedPart { part: Part::Row(self.row), reason }))
+        let unclosed = self.unclosed.filter(|quote| quote.is_before(self.records.reader()));
+        let document = match unclosed {
+            Some(UnclosedQuote { line, .. }) => Err(SkipReason::UnclosedQuote { line }),
+            None => self.document(&record),
+        };
+        Some(document.map_err(|reason| FailedPart { part: Part::Row(self.row), reason }))
     }
 }
 
@@ -124,7 +182,7 @@ impl Rows {
         if text.is_empty() {
             return Err(SkipReason::Empty);
         }
-        let mut metadata = Metadata::from([(key::ROW.to_owned(), integer(self.row))]);
+        let mut metadata = Metadata::from([(key::ROW.to_owned(), Value::from_count(self.row))]);
         for place in self.metadata.iter().copied().filter(|place| !field(*place).is_empty()) {
             metadata.insert(name(place).to_owned(), Value::from(field(place)));
         }
@@ -196,8 +254,35 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_never_ends_is_one_field() {
-        let text = "a,b\n1,\"2\n3,4\n";
-        assert_eq!(seen(text, "{}"), ["a: 1\nb: 2\n3,4 {\"row\":1}"]);
+    fn a_quote_that_never_ends_is_told_and_its_row_is_the_last() {
+        let fault = |line| {
+            format!(
+                "the quote that opens in line {line} is never closed, and nothing after it is read: close it, or double it where it is text"
+            )
+        };
+        let text = "a,b\n1,\"x\"\"\n\"\n2,\"3\n4,5\n";
+        assert_eq!(seen(text, "{}"), ["a: 1\nb: x\" {\"row\":1}".to_owned(), format!("[row 2: {}]", fault(4))]);
+        let header = rows("a,\"b\n1,2\n".to_owned(), Format::Csv, &CsvMapping::default()).err().unwrap();
+        assert_eq!(header.to_string(), fault(1));
+    }
+
+    #[test]
+    fn quotes_within_a_field_are_text() {
+        assert_eq!(
+            seen("a,b\n5\" pipe,\"x\" y\"\n6,7", "{}"),
+            ["a: 5\" pipe\nb: x y\" {\"row\":1}", "a: 6\nb: 7 {\"row\":2}"]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_found_to_be_unclosed_is_what_the_reader_takes_to_the_end(text in "[a,;\"\n\r]{0,20}") {
+            // What is written on a new line is a row of its own if, and only if, no quote is open there.
+            let text_and_row = format!("{text}\n#");
+            let reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text_and_row.as_bytes());
+            let last = reader.into_records().last().unwrap().unwrap();
+            let is_open = last.iter().ne(["#"]);
+            proptest::prop_assert_eq!(unclosed_quote(text.as_bytes(), b',').is_some(), is_open, "{:?}", text);
+        }
     }
 }

@@ -1,72 +1,35 @@
 //! Chunks that are longer than a model's longest input.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use toller_core::{Metadata, Tokenizer};
 
 use crate::error::Error;
 use crate::grapheme::GraphemeFinder;
 use crate::span::SpanChunks;
-use crate::splitter::{Chunk, Splitter};
+use crate::splitter::Chunk;
 use crate::strip::Strip;
-use crate::structure::Structure;
 use crate::token_places::TokenPlaces;
 
-/// What becomes of chunks that are longer than the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OverlongChunks {
-    /// They stay, and are reported: the model sees their beginning only.
-    #[default]
-    Report,
-    /// They are split further, by tokens, and reported too.
-    Split,
-}
-
-/// Finds the chunks of more tokens than a model sees, and splits them if told to.
+/// Splits the chunks of more tokens than a model sees.
 #[derive(Clone)]
 pub struct TokenLimit {
     tokenizer: Arc<dyn Tokenizer>,
     max_tokens: usize,
-    overlong: OverlongChunks,
 }
 
 impl fmt::Debug for TokenLimit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("TokenLimit")
-            .field("max_tokens", &self.max_tokens)
-            .field("overlong", &self.overlong)
-            .finish_non_exhaustive()
+        formatter.debug_struct("TokenLimit").field("max_tokens", &self.max_tokens).finish_non_exhaustive()
     }
-}
-
-/// Chunks, and which of them were over the limit.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LimitedChunks<'t> {
-    /// The chunks, ordered by where they begin.
-    pub chunks: Vec<Chunk<'t>>,
-    /// Those that were too long, in order.
-    pub overlong: Vec<OverlongChunk>,
-}
-
-/// A chunk that was too long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OverlongChunk {
-    /// How many tokens it had.
-    pub tokens: usize,
-    /// Which of [`LimitedChunks::chunks`] it is now: one, or its parts when it was split.
-    pub chunks: Range<usize>,
 }
 
 impl TokenLimit {
     /// The longest text that the tokenizer's model sees whole, at least 1 token.
-    pub fn new(tokenizer: Arc<dyn Tokenizer>, overlong: OverlongChunks) -> Self {
+    pub fn new(tokenizer: Arc<dyn Tokenizer>) -> Self {
         let max_tokens = tokenizer.max_text_tokens().max(1);
-        Self { tokenizer, max_tokens, overlong }
+        Self { tokenizer, max_tokens }
     }
 
     /// Another limit, at least 1 token.
@@ -81,19 +44,6 @@ impl TokenLimit {
         Ok(self)
     }
 
-    /// Splits a text and applies the limit.
-    ///
-    /// # Errors
-    /// As the splitter and [`Self::apply`].
-    pub fn split<'t>(
-        &self,
-        splitter: &dyn Splitter,
-        text: &'t str,
-        structure: &Structure,
-    ) -> Result<LimitedChunks<'t>, Error> {
-        self.apply(splitter.split_structured(text, structure)?)
-    }
-
     /// Applies the limit to the chunks of a text. The parts of a chunk carry its metadata.
     ///
     /// Parts are counted as the model will see them, each tokenised by itself, so the limit holds; but a single grapheme of more
@@ -101,19 +51,14 @@ impl TokenLimit {
     ///
     /// # Errors
     /// When the tokenizer fails.
-    pub fn apply<'t>(&self, chunks: Vec<Chunk<'t>>) -> Result<LimitedChunks<'t>, Error> {
-        let mut limited = LimitedChunks { chunks: Vec::with_capacity(chunks.len()), overlong: Vec::new() };
+    pub fn apply<'t>(&self, chunks: Vec<Chunk<'t>>) -> Result<Vec<Chunk<'t>>, Error> {
+        let mut limited = Vec::with_capacity(chunks.len());
         for chunk in chunks {
             let tokens = TokenPlaces::new(self.tokenizer.as_ref(), chunk.text)?;
-            let first = limited.chunks.len();
-            let count = tokens.count();
-            if count > self.max_tokens && self.overlong == OverlongChunks::Split {
-                limited.chunks.extend(self.parts(&chunk, &tokens)?);
+            if tokens.count() > self.max_tokens {
+                limited.extend(self.parts(&chunk, &tokens)?);
             } else {
-                limited.chunks.push(chunk);
-            }
-            if count > self.max_tokens {
-                limited.overlong.push(OverlongChunk { tokens: count, chunks: first..limited.chunks.len() });
+                limited.push(chunk);
             }
         }
         Ok(limited)
@@ -153,34 +98,18 @@ impl TokenLimit {
     }
 }
 
-/// A splitter whose chunks are within a limit, or over it where it only reports.
-pub struct LimitedSplitter {
-    splitter: Arc<dyn Splitter>,
-    limit: TokenLimit,
-}
-
-impl LimitedSplitter {
-    /// Applies `limit` to the chunks of `splitter`.
-    pub fn new(splitter: Arc<dyn Splitter>, limit: TokenLimit) -> Self {
-        Self { splitter, limit }
-    }
-}
-
-impl Splitter for LimitedSplitter {
-    fn split_structured<'t>(&self, text: &'t str, structure: &Structure) -> Result<Vec<Chunk<'t>>, Error> {
-        Ok(self.limit.split(self.splitter.as_ref(), text, structure)?.chunks)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
     use crate::recursive::RecursiveSplitter;
+    use crate::splitter::Splitter;
     use crate::token_places::tests::Words;
     use toller_core::Value;
 
-    fn limit(overlong: OverlongChunks) -> TokenLimit {
-        TokenLimit::new(Arc::new(Words), overlong).max_tokens(3).unwrap()
+    fn limit() -> TokenLimit {
+        TokenLimit::new(Arc::new(Words)).max_tokens(3).unwrap()
     }
 
     const TEXT: &str = "é b\n\nc d e abcdefgh f\n\ng";
@@ -190,19 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn chunks_over_the_limit_are_reported() {
-        let limited = limit(OverlongChunks::Report).split(&splitter(), TEXT, &Structure::default()).unwrap();
-        assert_eq!(limited.chunks, splitter().split(TEXT).unwrap());
-        assert_eq!(limited.overlong, [OverlongChunk { tokens: 6, chunks: 1..2 }]);
-    }
-
-    #[test]
     fn chunks_over_the_limit_are_split() {
-        let limited = limit(OverlongChunks::Split).split(&splitter(), TEXT, &Structure::default()).unwrap();
-        let texts: Vec<&str> = limited.chunks.iter().map(|chunk| chunk.text).collect();
+        let limited = limit().apply(splitter().split(TEXT).unwrap()).unwrap();
+        let texts: Vec<&str> = limited.iter().map(|chunk| chunk.text).collect();
         assert_eq!(texts, ["é b", "c d e", "abcdefgh f", "g"]);
-        assert_eq!(limited.overlong, [OverlongChunk { tokens: 6, chunks: 1..3 }]);
-        for chunk in &limited.chunks {
+        for chunk in &limited {
             assert_eq!(TEXT[chunk.bytes.clone()], *chunk.text);
             assert_eq!(TEXT[..chunk.bytes.start].chars().count(), chunk.chars.start);
         }
@@ -212,9 +133,9 @@ mod tests {
     fn parts_carry_the_metadata_of_their_chunk() {
         let mut chunks = splitter().split("a b c d e f").unwrap();
         chunks[0].metadata.insert("Header 1".to_owned(), Value::from("A"));
-        let limited = limit(OverlongChunks::Split).apply(chunks).unwrap();
-        assert_eq!(limited.chunks.len(), 2);
-        assert!(limited.chunks.iter().all(|part| part.metadata.contains_key("Header 1")));
+        let limited = limit().apply(chunks).unwrap();
+        assert_eq!(limited.len(), 2);
+        assert!(limited.iter().all(|part| part.metadata.contains_key("Header 1")));
     }
 
     /// Two letters are a token; a lone letter before the end of a text is two.
@@ -236,23 +157,17 @@ mod tests {
 
     #[test]
     fn parts_are_counted_by_themselves() {
-        let limit = TokenLimit::new(Arc::new(Fickle), OverlongChunks::Split);
+        let limit = TokenLimit::new(Arc::new(Fickle));
         let whole = crate::character::CharacterSplitter::builder().build().unwrap();
-        let limited = limit.split(&whole, "abcdefghijk.", &Structure::default()).unwrap();
-        let texts: Vec<&str> = limited.chunks.iter().map(|chunk| chunk.text).collect();
+        let limited = limit.apply(whole.split("abcdefghijk.").unwrap()).unwrap();
+        let texts: Vec<&str> = limited.iter().map(|chunk| chunk.text).collect();
         assert_eq!(texts, ["abcd", "efgh", "ijk."]);
     }
 
     #[test]
     fn the_limit_is_the_models() {
-        let limit = TokenLimit::new(Arc::new(Words), OverlongChunks::Report);
+        let limit = TokenLimit::new(Arc::new(Words));
         assert_eq!(limit.max_tokens, 8);
         assert_eq!(limit.max_tokens(0).unwrap_err().to_string(), "max_tokens: must be at least 1, got 0");
-    }
-
-    #[test]
-    fn a_limited_splitter_is_a_splitter() {
-        let limited = LimitedSplitter::new(Arc::new(splitter()), limit(OverlongChunks::Split));
-        assert_eq!(limited.split(TEXT).unwrap().len(), 4);
     }
 }

@@ -25,8 +25,6 @@ pub struct SourceFile {
     pub path: PathBuf,
     /// What it is known by: the path as given, without `.` components and with `/` between its parts.
     pub source: String,
-    /// What it holds; none when its name does not tell, and its content has to.
-    pub format: Option<Format>,
     /// Was it named by the caller, rather than found in a folder?
     pub named: bool,
 }
@@ -129,8 +127,7 @@ impl Iterator for Walk {
 
 fn standard_input(path: PathBuf, options: &WalkOptions) -> SourceFile {
     let source = options.standard_input_name.clone().unwrap_or_else(|| STANDARD_INPUT.to_owned());
-    let format = Format::of(Path::new(&source));
-    SourceFile { path, source, format, named: true }
+    SourceFile { path, source, named: true }
 }
 
 fn named_file(path: &Path, metadata: std::io::Result<fs::Metadata>) -> Found {
@@ -140,7 +137,7 @@ fn named_file(path: &Path, metadata: std::io::Result<fs::Metadata>) -> Found {
         Ok(metadata) if !metadata.is_file() => skip(SkipReason::NotAFile),
         Ok(_) => match source_name(path) {
             None => skip(SkipReason::NameNotUnicode),
-            Some(source) => Ok(SourceFile { path: path.to_owned(), source, format: Format::of(path), named: true }),
+            Some(source) => Ok(SourceFile { path: path.to_owned(), source, named: true }),
         },
     }
 }
@@ -219,15 +216,15 @@ fn visit(entry: &DirEntry, include: Option<&Gitignore>) -> Option<Found> {
     if include.is_some_and(|globs| !globs.matched_path_or_any_parents(path, false).is_ignore()) {
         return skip(SkipReason::Excluded);
     }
-    let Some(format) = Format::of(path) else {
+    if Format::of(path).is_none() {
         return skip(SkipReason::Unsupported);
-    };
+    }
     if !kind.is_file() {
         return skip(SkipReason::NotAFile);
     }
     match source_name(path) {
         None => skip(SkipReason::NameNotUnicode),
-        Some(source) => Ok(SourceFile { path: path.to_owned(), source, format: Some(format), named: false }).into(),
+        Some(source) => Ok(SourceFile { path: path.to_owned(), source, named: false }).into(),
     }
 }
 
@@ -361,7 +358,7 @@ mod tests {
             ["d/x.log [its extension is none that is read, name the file to read it as text]", "d/x.log", "d/.hidden"]
         );
         let named = walk([root.path().join("d/x.log")]).next().unwrap().unwrap();
-        assert!(named.named && named.format.is_none());
+        assert!(named.named);
     }
 
     #[test]
@@ -482,11 +479,11 @@ mod tests {
     #[test]
     fn standard_input_is_a_source_with_a_name() {
         let file = walk(["-"]).next().unwrap().unwrap();
-        assert_eq!((file.source.as_str(), file.format), ("-", None));
+        assert_eq!(file.source, "-");
         assert!(file.is_standard_input());
         let options = WalkOptions { standard_input_name: Some("notes.md".to_owned()), ..WalkOptions::default() };
         let file = walk_with(["-"], options).unwrap().next().unwrap().unwrap();
-        assert_eq!((file.source.as_str(), file.format), ("notes.md", Some(Format::Markdown)));
+        assert_eq!(file.source, "notes.md");
     }
 
     #[test]

@@ -7,19 +7,27 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use toller_ingest::{LoadOptions, LoadedFile, Loader, walk};
+use toller_ingest::{FailedPart, Format, LoadOptions, LoadedDocument, load};
 
-/// A file of the fixtures.
-fn loaded(name: &str, options: &str) -> LoadedFile {
+/// The parts of a file of the fixtures: those that can be used, and those that cannot.
+fn loaded(name: &str, options: &str) -> (Vec<LoadedDocument>, Vec<FailedPart>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let options: LoadOptions = serde_json::from_str(options).unwrap();
-    Loader::default().options(options).load(&walk([path]).next().unwrap().unwrap()).unwrap()
+    let parts = load(Format::of(&path).unwrap(), fs::read(path).unwrap(), &options).unwrap();
+    let (mut documents, mut failed) = (Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Ok(document) => documents.push(document),
+            Err(fault) => failed.push(fault),
+        }
+    }
+    (documents, failed)
 }
 
 /// All that is known of a file.
-fn described(file: &LoadedFile) -> String {
+fn described((documents, failed): &(Vec<LoadedDocument>, Vec<FailedPart>)) -> String {
     let mut description = String::new();
-    for document in &file.documents {
+    for document in documents {
         let metadata = serde_json::to_string(&document.metadata).unwrap();
         writeln!(description, "==== title {:?}, metadata {metadata}", document.title).unwrap();
         for heading in document.structure.headings() {
@@ -33,7 +41,7 @@ fn described(file: &LoadedFile) -> String {
         }
         writeln!(description, "{}", document.text.replace('\r', "␍")).unwrap();
     }
-    for failed in &file.failed {
+    for failed in failed {
         writeln!(description, "==== failed {failed}").unwrap();
     }
     description

@@ -251,11 +251,12 @@ fn a_large_file_is_refused_before_it_is_read() {
     let path = folder.path().join("large.txt");
     // Takes no room on the disk, since nothing is written.
     fs::File::create(&path).unwrap().set_len(100 * 1024 * 1024).unwrap();
-    let skipped = Loader::default().load(&walk([path.clone()]).next().unwrap().unwrap()).unwrap_err();
-    assert!(matches!(skipped.reason, SkipReason::TooLarge { .. }), "{skipped}");
-    let admitted = Loader::default().max_file_bytes(200 * 1024 * 1024);
-    let skipped = admitted.load(&walk([path]).next().unwrap().unwrap()).unwrap_err();
-    assert!(matches!(skipped.reason, SkipReason::Binary), "{skipped}");
+    let file = walk([path]).next().unwrap().unwrap();
+    let reason = Loader::default().read(&file).unwrap_err();
+    assert!(matches!(reason, SkipReason::TooLarge { .. }), "{reason}");
+    let bytes = Loader::default().max_file_bytes(200 * 1024 * 1024).read(&file).unwrap();
+    let reason = load(Format::Text, bytes, &LoadOptions::default()).err().unwrap();
+    assert!(matches!(reason, SkipReason::Binary), "{reason}");
 }
 
 #[test]

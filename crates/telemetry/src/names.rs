@@ -335,6 +335,14 @@ pub mod metric {
         RETRIEVAL_HITS = "toller_retrieval_hits";
         /// Counter: retrievals that failed, by class of error.
         RETRIEVAL_ERRORS = "toller_retrieval_errors_total";
+        /// Counter: index runs that ended, by outcome.
+        INDEX_RUNS = "toller_index_runs_total";
+        /// Histogram, seconds: one index run.
+        INDEX_RUN_DURATION = "toller_index_run_duration_seconds";
+        /// Counter: documents of committed index runs, by outcome.
+        INDEX_DOCUMENTS = "toller_index_documents_total";
+        /// Counter: chunks of committed index runs, by outcome.
+        INDEX_CHUNKS = "toller_index_chunks_total";
         /// Counter: batches of spans that could not be delivered.
         TRACE_EXPORT_FAILURES = "toller_trace_export_failures_total";
     }
@@ -364,6 +372,8 @@ pub mod metric {
             ERROR_TYPE = "error_type";
             /// Why something was refused, or left out of a pool.
             REASON = "reason";
+            /// How a run, a document or a chunk of it ended.
+            OUTCOME = "outcome";
         }
     }
 }

@@ -17,6 +17,7 @@ use toller_serving::drain::draining;
 use toller_serving::read_ahead::read_ahead;
 use toller_serving::status::status;
 use toller_store::{AddOptions, CollectionHandle, Collections, NewDocument};
+use toller_telemetry::metrics::IndexMetrics;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::index::{IndexAnswers, Indexing};
@@ -31,6 +32,7 @@ pub(crate) struct DocumentsService {
     /// Where the parents of chunks are.
     pub(crate) parents: Arc<dyn DocumentStore>,
     pub(crate) limits: Limits,
+    pub(crate) index_metrics: Arc<IndexMetrics>,
 }
 
 impl DocumentsService {
@@ -68,6 +70,7 @@ impl DocumentsRpc for DocumentsService {
             collections: Arc::clone(&self.collections),
             parents: Arc::clone(&self.parents),
             limits: self.limits.clone(),
+            metrics: Arc::clone(&self.index_metrics),
         };
         Ok(Response::new(index::answers(indexing, read_ahead(request.into_inner(), READ_AHEAD), context, drain)))
     }

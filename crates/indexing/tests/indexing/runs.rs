@@ -49,6 +49,41 @@ async fn what_did_not_change_is_not_embedded_and_keeps_its_vector() {
 }
 
 #[tokio::test]
+async fn chunks_say_where_they_stand() {
+    let world = World::new().await;
+    let mut notes = document("d/a.md", "\n# The *dog*\n\né one\ntwo\n\nthree");
+    notes.metadata = Metadata::from([("chunk".to_owned(), Value::from("mine")), ("tag".to_owned(), Value::from("x"))]);
+    let lines = document("b.jsonl", "\"first\\n\\nsecond\"\n\"third\"");
+    world.index(by_lines(Cleanup::None), vec![notes, lines]).await.unwrap();
+    let records = world.records().await;
+    let seen: Vec<_> = records
+        .values()
+        .map(|(text, metadata)| {
+            let place = ["chunk", "start_index", "first_line", "last_line"].map(|key| match metadata[key] {
+                Value::Int(number) => number,
+                ref other => panic!("{key}: {other:?}"),
+            });
+            (string(&metadata["source"]), metadata.get("line"), text.as_str(), place)
+        })
+        .collect();
+    let (one, two) = (Value::Int(1), Value::Int(2));
+    let expected = [
+        ("b.jsonl", Some(&one), "first", [0, 0, 1, 1]),
+        ("b.jsonl", Some(&one), "second", [1, 7, 3, 3]),
+        ("b.jsonl", Some(&two), "third", [2, 0, 1, 1]),
+        ("d/a.md", None, "# The *dog*", [0, 1, 2, 2]),
+        ("d/a.md", None, "é one\ntwo", [1, 14, 4, 5]),
+        ("d/a.md", None, "three", [2, 24, 7, 7]),
+    ];
+    assert_eq!(seen, expected.map(|(source, line, text, place)| (source.to_owned(), line, text, place)));
+    let notes = records.values().find(|(text, _)| text == "three").map(|(_, metadata)| metadata).unwrap();
+    for (key, value) in [("title", "The dog"), ("media_type", "text/markdown"), ("tag", "x")] {
+        assert_eq!(notes[key], Value::from(value), "{key}");
+    }
+    assert_eq!(notes.len(), 8, "{notes:?}");
+}
+
+#[tokio::test]
 async fn other_settings_or_metadata_are_another_version_whose_texts_keep_their_vectors() {
     let world = World::new().await;
     world.index(by_lines(Cleanup::Incremental), vec![document("a", "one\n\ntwo")]).await.unwrap();

@@ -5,7 +5,7 @@
 //! reads is not held up by them; only the changes of a dry run are.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -19,6 +19,7 @@ use toller_core::{DocumentStore, Error, RequestContext, Result};
 use toller_indexing::{Action, Board, IndexRun, News, Progress};
 use toller_serving::status::status;
 use toller_store::Collections;
+use toller_telemetry::metrics::{IndexMetrics, IndexedDocuments};
 use toller_telemetry::spans;
 use tonic::Status;
 use tracing::{Instrument, Span};
@@ -48,6 +49,7 @@ pub(super) struct Indexing {
     pub(super) collections: Arc<Collections>,
     pub(super) parents: Arc<dyn DocumentStore>,
     pub(super) limits: Limits,
+    pub(super) metrics: Arc<IndexMetrics>,
 }
 
 /// The answers to `messages`; when `drain` completes, the run ends.
@@ -108,8 +110,15 @@ where
             _ => return Err(status(&Error::invalid("begin", "must be the first message of the stream"))),
         };
         let span = spans::operation("index", &begin.collection, "", "");
+        let (started, is_dry) = (Instant::now(), begin.dry_run);
         let outcome = self.index(indexing, context, begin).instrument(span.clone()).await;
-        record(&span, &outcome, self.board.progress());
+        let progress = self.board.progress();
+        record(&span, &outcome, progress);
+        match &outcome {
+            _ if is_dry => {}
+            Ok(()) => indexing.metrics.record_committed(started.elapsed(), counted(progress)),
+            Err(_) => indexing.metrics.record_failed(started.elapsed()),
+        }
         outcome.map_err(|fault| match fault {
             Ending::Fault(fault) => status(&fault),
             Ending::Stream(status) => status,
@@ -124,7 +133,7 @@ where
     ) -> Result<(), Ending> {
         let name = convert::collection_name_from_message("begin.collection", &begin.collection)?;
         let settings = settings_from_message(begin, &indexing.limits).map_err(|fault| fault.within("begin"))?;
-        let Indexing { collections, parents, limits } = indexing;
+        let Indexing { collections, parents, limits, .. } = indexing;
         let begun = IndexRun::begin(collections, Arc::clone(parents), context, &name, settings, self.board.clone());
         let mut run = self.waiting(begun).await.map_err(|fault| fault.within("begin"))?;
         loop {
@@ -277,6 +286,12 @@ fn record(span: &Span, outcome: &Result<(), Ending>, progress: Progress) {
             "an index run ended"
         );
     });
+}
+
+fn counted(progress: Progress) -> IndexedDocuments {
+    let Progress { added, updated, skipped, deleted, failed, embedded, reused, resumed, .. } = progress;
+    let chunks_reused = reused + resumed;
+    IndexedDocuments { added, updated, skipped, deleted, failed, chunks_embedded: embedded, chunks_reused }
 }
 
 fn to_message(news: News) -> v1::DocumentsIndexResponse {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use toller_core::Value;
-use toller_ingest::{HeadingSplitter, Splitter, Structure, markdown_headings};
+use toller_ingest::{Format, HeadingSplitter, LoadOptions, Splitter, Structure, load};
 
 type Section = (BTreeMap<String, String>, String);
 
@@ -45,9 +45,21 @@ fn case(case: &Json) -> Case {
     }
 }
 
+/// What the loader finds in a text of Markdown, which it leaves as it is.
+fn structure(text: &str) -> Structure {
+    if text.is_empty() {
+        // Nothing is loaded of a file without a text.
+        return Structure::default();
+    }
+    let mut documents = load(Format::Markdown, text.as_bytes().to_vec(), &LoadOptions::default()).unwrap();
+    let document = documents.next().unwrap().unwrap();
+    assert_eq!(document.text, text);
+    document.structure
+}
+
 impl Case {
     fn ours(&self) -> Vec<Section> {
-        let structure = Structure::default().with_headings(markdown_headings(&self.text));
+        let structure = structure(&self.text);
         let splitter = HeadingSplitter::default().levels(&self.levels).unwrap().strip_headings(self.strip_headings);
         let chunks = splitter.split_structured(&self.text, &structure).unwrap();
         let section = |chunk: toller_ingest::Chunk<'_>| {
@@ -92,7 +104,7 @@ enum Defect {
 
 impl Case {
     fn has(&self, defect: Defect, ours: &[Section]) -> bool {
-        let mut headings = markdown_headings(&self.text);
+        let mut headings = structure(&self.text).headings().to_vec();
         headings.retain(|heading| self.levels.iter().any(|(level, _)| *level == heading.level));
         let lines = || headings.iter().map(|heading| self.text[heading.bytes.clone()].trim());
         match defect {
@@ -145,7 +157,7 @@ fn sections_are_langchains_but_for_its_defects() {
 #[test]
 fn every_character_is_in_a_section_or_a_title() {
     for case in cases() {
-        let structure = Structure::default().with_headings(markdown_headings(&case.text));
+        let structure = structure(&case.text);
         let chunks = HeadingSplitter::default().split_structured(&case.text, &structure).unwrap();
         let mut covered_to = 0;
         for chunk in &chunks {
