@@ -44,6 +44,10 @@ impl Limits {
         self.0.max_text_bytes
     }
 
+    pub(crate) fn max_metadata_bytes(&self) -> usize {
+        self.0.max_metadata_bytes
+    }
+
     /// At most `limits.max_documents` documents or ids.
     pub(crate) fn check_documents(&self, field: &str, count: usize) -> Result<()> {
         check_count(field, count, self.0.max_documents, "limits.max_documents")

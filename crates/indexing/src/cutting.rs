@@ -10,6 +10,7 @@ use toller_core::{EmbeddingRole, Embeddings, Metadata, Metric, RequestContext, T
 use toller_ingest::{BuiltSplitter, Chunk, Error as Fault, Format, SplitterSpec, Structure, TokenLimit};
 
 use crate::automatic;
+use crate::patience::patiently;
 use crate::settings::{Cut, Cutting};
 
 /// Reason of the error when a way of cutting needs the model's tokenizer, and the model runs elsewhere.
@@ -17,6 +18,14 @@ pub const NO_TOKENIZER: &str = "NO_TOKENIZER";
 
 /// Sentences that are embedded at once.
 const SENTENCES: usize = 64;
+
+/// Most bytes of the chunks of a document, as a multiple of its own: only chunks that repeat nearly all of the one before are over it.
+const MAX_REPETITION: usize = 8;
+
+/// Bytes of chunks that a document may have in any case.
+const FREE_BYTES: usize = 1 << 20;
+
+const TOO_REPETITIVE: &str = "its chunks would repeat it more than eight times; use a smaller chunk_overlap";
 
 /// A text to be cut.
 #[derive(Debug, Clone)]
@@ -101,29 +110,37 @@ impl Cutter {
         };
         let cut = blocking(move || {
             let mut cuts = Vec::with_capacity(ready.len());
+            let bytes: usize = ready.iter().map(|(piece, ..)| piece.text.len()).sum();
+            let mut bytes_left = bytes.saturating_mul(MAX_REPETITION).saturating_add(FREE_BYTES);
             for (piece, splitter, sentences) in ready {
                 let chunks = match (&*splitter, sentences) {
                     (BuiltSplitter::Plain(plain), _) => match plain.split_structured(&piece.text, &piece.structure) {
                         // A part of JSON, or JSON that is nested too deep, is a text like any other.
                         Err(Fault::InvalidJson(_)) if let Some(text) = &text_splitter => {
-                            text.split_structured(&piece.text, &piece.structure)?
+                            text.split_structured(&piece.text, &piece.structure)
                         }
-                        other => other?,
+                        other => other,
                     },
                     (BuiltSplitter::Semantic(semantic), Some((sentences, vectors))) => {
-                        semantic.split(&piece.text, &sentences, &vectors)?
+                        semantic.split(&piece.text, &sentences, &vectors)
                     }
-                    (BuiltSplitter::Semantic(_), None) => Vec::new(),
+                    (BuiltSplitter::Semantic(_), None) => Ok(Vec::new()),
                 };
-                let chunks = match &limit {
-                    Some(limit) => limit.apply(chunks)?,
-                    None => chunks,
+                let limited = chunks.and_then(|chunks| match &limit {
+                    Some(limit) => limit.apply(chunks),
+                    None => Ok(chunks),
+                });
+                let chunks = limited.map_err(|fault| fault.to_string())?;
+                let of_chunks: usize = chunks.iter().map(|chunk| chunk.text.len()).sum();
+                bytes_left = match bytes_left.checked_sub(of_chunks) {
+                    Some(left) => left,
+                    None => return Err(TOO_REPETITIVE.to_owned()),
                 };
                 cuts.push(chunks.into_iter().map(owned).collect());
             }
-            Ok::<_, Fault>(cuts)
+            Ok(cuts)
         });
-        Ok(cut.await?.map_err(|fault| fault.to_string()))
+        cut.await
     }
 
     fn splitter(&self, format: Format) -> Result<Arc<BuiltSplitter>> {
@@ -146,7 +163,8 @@ impl Cutter {
     async fn embed(&self, context: &RequestContext, windows: &[String]) -> Result<Vec<Vector>> {
         let mut vectors = Vec::with_capacity(windows.len());
         for some in windows.chunks(SENTENCES) {
-            for embedding in self.model.embed(context, EmbeddingRole::Document, some.to_vec()).await? {
+            let ask = || self.model.embed(context, EmbeddingRole::Document, some.to_vec());
+            for embedding in patiently(context, ask).await? {
                 let vector = Vector::new(embedding.vector, Metric::Cosine);
                 vectors.push(vector.map_err(|fault| Error::Internal(format!("the embedding of a sentence {fault}")))?);
             }

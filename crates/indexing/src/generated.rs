@@ -9,6 +9,7 @@ use toller_core::error::{Error, Result};
 use toller_core::language_model::{AnswerSchema, ChatMessage, CompletionOptions};
 use toller_core::{LanguageModel, Models, RequestContext};
 
+use crate::patience::patiently;
 use crate::source_document::RelatedText;
 
 /// Questions that are asked for where no number is given.
@@ -54,9 +55,16 @@ impl Writer {
         Ok(Self { kind: texts.kind, model: Arc::clone(model) })
     }
 
-    /// The texts about one document.
-    pub(crate) async fn write(&self, context: &RequestContext, text: &str) -> Result<Vec<RelatedText>> {
-        let shown = beginning(text, MAX_SHOWN_BYTES);
+    /// The texts about one document; or why the model writes none about this one.
+    ///
+    /// # Errors
+    /// What ends a run: a model that cannot be reached, the caller's deadline.
+    pub(crate) async fn write(
+        &self,
+        context: &RequestContext,
+        text: Arc<str>,
+    ) -> Result<std::result::Result<Vec<RelatedText>, String>> {
+        let shown = beginning(&text, MAX_SHOWN_BYTES);
         let (kind, question, options) = match self.kind {
             GeneratedKind::Summary => ("summary", summary_prompt(shown), CompletionOptions::default()),
             GeneratedKind::Questions(count) => {
@@ -64,7 +72,15 @@ impl Writer {
                 ("question", questions_prompt(shown, count), CompletionOptions { schema: Some(schema) })
             }
         };
-        let answer = self.model.complete(context, &[ChatMessage::user(question)], &options).await?;
+        let messages = [ChatMessage::user(question)];
+        let answer = match patiently(context, || self.model.complete(context, &messages, &options)).await {
+            Ok(answer) => answer,
+            // A model may refuse what a text says, or how long it is.
+            Err(fault @ Error::InvalidArgument(_)) => {
+                return Ok(Err(format!("the language model refuses it: {fault}")));
+            }
+            Err(fault) => return Err(fault),
+        };
         let texts = match self.kind {
             GeneratedKind::Summary => vec![answer.text.trim().to_owned()],
             GeneratedKind::Questions(count) => questions(&answer.text, count as usize),
@@ -76,11 +92,9 @@ impl Writer {
             .collect();
         if texts.is_empty() {
             let model = self.model.model();
-            return Err(Error::Unavailable(format!(
-                "the language model {model} wrote no {kind} of the document; retry"
-            )));
+            return Ok(Err(format!("the language model {model} wrote no {kind} of it; run the index again")));
         }
-        Ok(texts)
+        Ok(Ok(texts))
     }
 }
 

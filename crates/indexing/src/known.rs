@@ -54,8 +54,8 @@ impl KnownIds {
     /// The versions of a source. O(its records + log window) where sources are asked for in order; else one read more.
     pub(crate) async fn of_source(&mut self, context: &RequestContext, source: &str) -> Result<KnownVersions> {
         let prefix = prefix_of_source(source);
-        let is_within = !self.window.is_empty()
-            && self.from.as_str() <= prefix.as_str()
+        // Nothing at all may come after where the window begins.
+        let is_within = self.from.as_str() <= prefix.as_str()
             && (self.is_last || self.window.last().is_some_and(|last| prefix.as_str() <= last.as_str()));
         if !is_within {
             self.read_from(context, &prefix).await?;

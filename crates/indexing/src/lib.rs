@@ -9,9 +9,12 @@
 
 mod automatic;
 pub mod cutting;
+mod draft;
 pub mod generated;
+mod joining;
 mod known;
 pub mod parents;
+mod patience;
 mod pipeline;
 mod place;
 mod preparing;

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toller_core::error::Result;
+use toller_core::error::{Error, Result};
 use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
-use toller_store::{CollectionHandle, RunConflict};
+use toller_store::{CollectionHandle, Collections, SweepMark};
 use tracing::warn;
 
 use crate::version::{Part, Version, parse, prefix_of_source, source_of};
@@ -26,6 +26,14 @@ const BATCH: usize = 100;
 
 /// Children that are looked for at most under one version: one that is no chunk says nothing.
 const LOOK: usize = 8;
+
+/// What was noted before parents come, or lose their children.
+#[derive(Debug, Clone, Copy)]
+pub struct SweepNote {
+    /// Was there a note already, of somebody who may have been killed before the sweep?
+    pub(crate) was_noted: bool,
+    pub(crate) mark: SweepMark,
+}
 
 /// The parents of one collection. Cheap to clone.
 #[derive(Clone)]
@@ -61,64 +69,76 @@ impl ParentRoom {
     }
 
     /// Are there any?
-    async fn has_any(&self, context: &RequestContext) -> Result<bool> {
+    pub(crate) async fn has_any(&self, context: &RequestContext) -> Result<bool> {
         Ok(!self.documents.scroll(context, &self.collection.spec().name, None, 1).await?.is_empty())
     }
 
-    /// Notes, also for a process that comes after this one, that parents are about to lose their children; nothing where there are
-    /// no parents.
-    pub(crate) async fn mark_for_sweep(&self, context: &RequestContext) -> Result<()> {
-        if self.has_any(context).await? { self.collection.set_to_be_swept(context).await } else { Ok(()) }
-    }
-
-    /// Removes, in the background and after a while, parents whose children are gone: of these sources, or of all where none are
-    /// named. To be called when children were removed.
+    /// Notes, also for a process that comes after this one, that there are, or are about to be, parents without children.
     ///
     /// # Errors
-    /// As the store.
-    pub async fn sweep_later(&self, context: &RequestContext, sources: Option<Vec<Arc<str>>>) -> Result<()> {
-        if sources.as_ref().is_some_and(Vec::is_empty) || !self.has_any(context).await? {
-            return Ok(());
-        }
-        self.collection.set_to_be_swept(context).await?;
+    /// As the catalogue.
+    pub(crate) async fn note_sweep(&self, context: &RequestContext) -> Result<SweepNote> {
+        let was_noted = self.collection.sweep_mark(context).await?.is_some();
+        Ok(SweepNote { was_noted, mark: self.collection.set_sweep_mark(context).await? })
+    }
+
+    /// Notes that documents are about to be removed, of these ids or of any, where that may leave parents without children:
+    /// [`Self::sweep_later`] is to be called once they are.
+    ///
+    /// # Errors
+    /// As the stores.
+    pub async fn before_children_go(
+        &self,
+        context: &RequestContext,
+        ids: Option<&[DocumentId]>,
+    ) -> Result<Option<SweepNote>> {
+        let are_others = ids.is_some_and(|ids| ids.iter().all(|id| source_of(id.as_str()).is_none()));
+        if are_others || !self.has_any(context).await? { Ok(None) } else { self.note_sweep(context).await.map(Some) }
+    }
+
+    /// Removes, in the background and after a while, parents whose children are gone: of the sources of these ids, or of all where
+    /// none are given.
+    pub fn sweep_later(&self, context: &RequestContext, note: SweepNote, ids: Option<&[DocumentId]>) {
+        let sources = ids.filter(|_| !note.was_noted).map(|ids| {
+            let sources: BTreeSet<&str> = ids.iter().filter_map(|id| source_of(id.as_str())).collect();
+            sources.into_iter().map(Arc::from).collect()
+        });
+        self.sweep_after_grace(context, sources, note.mark);
+    }
+
+    /// The same for sources by name.
+    pub(crate) fn sweep_after_grace(&self, context: &RequestContext, sources: Option<Vec<Arc<str>>>, mark: SweepMark) {
         let (room, context) = (self.clone(), RequestContext::new(context.principal().clone()));
         tokio::spawn(async move {
             tokio::time::sleep(room.grace).await;
-            if let Err(fault) = room.sweep(&context, sources).await {
+            if let Err(fault) = room.sweep(&context, sources, mark).await {
                 warn!(%fault, collection = %room.collection.spec().name, "parents whose children are gone could not be removed; the next index run tries again");
             }
         });
-        Ok(())
-    }
-
-    /// [`Self::sweep_later`] for children that were removed by their ids.
-    ///
-    /// # Errors
-    /// As the store.
-    pub async fn sweep_children_later(&self, context: &RequestContext, ids: &[DocumentId]) -> Result<()> {
-        let sources: BTreeSet<&str> = ids.iter().filter_map(|id| source_of(id.as_str())).collect();
-        self.sweep_later(context, Some(sources.into_iter().map(Arc::from).collect())).await
     }
 
     /// Removes parents whose children are gone, while no run is under way: one that is may have written parents for children that
-    /// are to come. Returns how many there were.
-    pub(crate) async fn sweep(&self, context: &RequestContext, sources: Option<Vec<Arc<str>>>) -> Result<u64> {
-        let _turn = self.collection.run_turn(context, RunConflict::Wait).await?;
+    /// are to come. Returns how many there were. The mark stays when it was set anew since: who set it sweeps, too.
+    pub(crate) async fn sweep(
+        &self,
+        context: &RequestContext,
+        sources: Option<Vec<Arc<str>>>,
+        mark: SweepMark,
+    ) -> Result<u64> {
+        let turn = self.collection.sweep_turn(context).await?;
         let mut removed = 0;
         match sources {
-            None => {
-                removed += self.sweep_from(context, None, "").await?;
-                self.collection.clear_to_be_swept(context).await?;
-            }
+            None => removed += self.sweep_from(context, None, "").await?,
             Some(sources) => {
                 for source in sources {
                     let prefix = prefix_of_source(&source);
                     let after = DocumentId::new(&prefix).ok();
                     removed += self.sweep_from(context, after, &prefix).await?;
                 }
-                self.collection.clear_to_be_swept(context).await?;
             }
         }
+        turn.check()?;
+        self.collection.clear_sweep_mark(context, mark).await?;
         Ok(removed)
     }
 
@@ -160,25 +180,43 @@ impl ParentRoom {
     }
 }
 
-/// Removes every parent of a collection that is gone, and nothing else of the document store of its name.
+/// Removes every parent of a collection that is gone, and nothing else of the document store of its name. When there is a collection of the
+/// name again, its parents stay.
 ///
 /// # Errors
-/// As the store.
+/// As the stores.
 pub async fn remove_parents(
-    documents: &dyn DocumentStore,
+    collections: &Collections,
+    documents: &Arc<dyn DocumentStore>,
     context: &RequestContext,
-    collection: &CollectionName,
+    name: &CollectionName,
 ) -> Result<()> {
+    if documents.scroll(context, name, None, 1).await?.is_empty() {
+        return Ok(());
+    }
+    // A run of a new collection may have written parents whose children are to come.
+    let _turn = collections.sweep_turn(context, name).await?;
+    match collections.open(context, name).await {
+        Ok(collection) => {
+            ParentRoom::new(collection, Arc::clone(documents)).sweep_from(context, None, "").await?;
+            Ok(())
+        }
+        Err(Error::NotFound { .. }) => remove_all(documents.as_ref(), context, name).await,
+        Err(fault) => Err(fault),
+    }
+}
+
+async fn remove_all(documents: &dyn DocumentStore, context: &RequestContext, name: &CollectionName) -> Result<()> {
     let mut after = None;
     loop {
-        let page = documents.scroll(context, collection, after.as_ref(), BATCH).await?;
+        let page = documents.scroll(context, name, after.as_ref(), BATCH).await?;
         let is_last = page.len() < BATCH;
         let ids: Vec<DocumentId> = page.into_iter().map(|parent| parent.id).collect();
         let is_parent =
             |id: &&DocumentId| parse(id.as_str()).is_some_and(|parts| matches!(parts.part, Part::Parent(_)));
         let parents: Vec<DocumentId> = ids.iter().filter(is_parent).cloned().collect();
         if !parents.is_empty() {
-            documents.delete(context, collection, &parents).await?;
+            documents.delete(context, name, &parents).await?;
         }
         after = ids.last().cloned();
         if is_last {

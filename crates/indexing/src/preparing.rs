@@ -1,32 +1,57 @@
 //! From a document to the records and parents that are made of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use toller_core::error::{Error, Result};
-use toller_core::{Document, Embeddings, Metadata, Models, RequestContext, Value};
+use toller_core::{Document, DocumentId, Embeddings, Metadata, Models, RequestContext, Value};
 use toller_ingest::{
     Format, HashAlgorithm, LoadOptions, LoadedDocument, SkipReason, Structure, charset_of, document_key, key, load,
 };
 
 use crate::cutting::{Cutter, OwnChunk, Piece};
+use crate::draft::{Draft, DraftPart, metadata_bytes};
 use crate::generated::Writer;
-use crate::parents::PARENT_KEY;
 use crate::place::{LineCounter, Place, lines_spanned};
 use crate::settings::{IndexSettings, Parents};
-use crate::source_document::{Content, KIND_KEY, RelatedText, SourceDocument};
+use crate::source_document::{Content, RelatedText, SourceDocument};
 use crate::version::Version;
 
 /// Name, in the metadata, of LangChain's id of the document.
 const DOCUMENT_KEY: &str = "document_key";
 
+/// Questions to language models at a time.
+const QUESTIONS_AT_ONCE: usize = 4;
+
 /// What a document becomes.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// What is searched: chunks, and then texts that lead to the document.
-    pub(crate) records: Vec<Document>,
+    pub(crate) drafts: Vec<Draft>,
     pub(crate) parents: Vec<Document>,
     /// What is wrong with parts of the document, such as a row of a table; the rest of it is here.
     pub(crate) faults: Vec<String>,
+}
+
+impl Prepared {
+    /// How many records the ids count. With parts that could not be used it is more than there are: the version is never whole,
+    /// so that the next run tries, and tells, again.
+    pub(crate) fn total(&self) -> usize {
+        self.drafts.len() + self.faults.len()
+    }
+}
+
+/// Where texts come from that language models write.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// The models are asked.
+    Ask,
+    /// Nobody is asked, and there are none.
+    None,
+    /// An earlier run that did not come to its end asked: what it got, by the number of the record.
+    Found(BTreeMap<usize, RelatedText>),
 }
 
 /// Why nothing can be made of a document.
@@ -42,6 +67,7 @@ pub(crate) enum Unusable {
 pub(crate) struct Preparation {
     load: LoadOptions,
     max_text_bytes: usize,
+    max_metadata_bytes: usize,
     chunks: Cutter,
     parents: ParentCut,
     writers: Vec<Writer>,
@@ -62,15 +88,13 @@ struct Whole {
     start: Place,
     structure: Structure,
     /// For every record of it.
-    metadata: Metadata,
+    metadata: Arc<Metadata>,
     parent: Option<Document>,
 }
 
 impl Whole {
-    /// Where a part of it stands in the text of its document. O(text).
-    fn place_of(&self, chunk: &OwnChunk) -> Place {
-        let line = LineCounter::new(&self.text).line_of(chunk.bytes.start);
-        Place { chars: self.start.chars + chunk.chars.start, lines: self.start.lines + line - 1 }
+    fn parent_id(&self) -> Option<DocumentId> {
+        self.parent.as_ref().map(|parent| parent.id.clone())
     }
 }
 
@@ -91,11 +115,17 @@ impl Preparation {
         Ok(Self {
             load: settings.load.clone(),
             max_text_bytes: settings.max_text_bytes,
+            max_metadata_bytes: settings.max_metadata_bytes,
             chunks: Cutter::new(&settings.cutting, model)?,
             parents,
             writers: writers.collect::<Result<_>>()?,
             document_key: settings.document_key,
         })
+    }
+
+    /// Do language models write something of every document?
+    pub(crate) fn has_writers(&self) -> bool {
+        !self.writers.is_empty()
     }
 
     /// Reads a document and cuts it. Work that takes long runs where it may block.
@@ -107,6 +137,7 @@ impl Preparation {
         context: &RequestContext,
         document: &Arc<SourceDocument>,
         version: &Version,
+        written: Written,
     ) -> Result<std::result::Result<Prepared, Unusable>> {
         if !document.related.is_empty() && matches!(self.parents, ParentCut::Parts(_)) {
             let fault =
@@ -133,41 +164,78 @@ impl Preparation {
             Ok(cut) => cut,
             Err(fault) => return Ok(Err(Unusable::Broken(fault))),
         };
+        if let Err(fault) = self.check(&wholes, &cut) {
+            return Ok(Err(Unusable::Broken(fault)));
+        }
+        let (asked, mut found) = match written {
+            Written::None => (Vec::new(), BTreeMap::new()),
+            Written::Found(found) => (Vec::new(), found),
+            Written::Ask => match self.ask(context, &wholes).await? {
+                Ok(asked) => (asked, BTreeMap::new()),
+                Err(fault) => return Ok(Err(Unusable::Broken(fault))),
+            },
+        };
+        let mut asked = asked.into_iter();
         let mut drafts = Vec::new();
         for (whole, chunks) in wholes.iter().zip(cut) {
-            if let Some(long) = chunks.iter().find(|chunk| chunk.text.len() > self.max_text_bytes) {
-                let (bytes, most) = (long.text.len(), self.max_text_bytes);
-                let fault = format!(
-                    "a chunk of it has {bytes} bytes, over the {most} of limits.max_text_bytes; use a splitter that makes smaller ones"
-                );
-                return Ok(Err(Unusable::Broken(fault)));
-            }
             let first = drafts.len();
             drafts.extend(drafts_of(whole, chunks, first));
-            for writer in &self.writers {
-                let texts = writer.write(context, &whole.text).await?;
-                drafts.extend(
-                    texts.into_iter().map(|text| draft_of_related(whole.metadata.clone(), whole.parent.as_ref(), text)),
-                );
-            }
+            let of_whole = asked.by_ref().take(self.writers.len()).flatten();
+            let of_whole = of_whole.chain(found_from(&mut found, drafts.len()));
+            let draft = |text| Draft::of_related(Arc::clone(&whole.metadata), whole.parent_id(), text);
+            drafts.extend(of_whole.map(draft).collect::<Vec<_>>());
         }
-        let first = wholes.first();
-        for related in &document.related {
-            let metadata = first.map_or_else(|| metadata_of(document, format, None), |whole| whole.metadata.clone());
-            drafts.push(draft_of_related(metadata, first.and_then(|whole| whole.parent.as_ref()), related.clone()));
+        match related_of(document, format, &wholes) {
+            Ok(related) => drafts.extend(related),
+            Err(fault) => return Ok(Err(Unusable::Broken(fault))),
         }
         if drafts.is_empty() {
             return Ok(Err(faults.into_iter().next().map_or(Unusable::Empty, Unusable::Broken)));
         }
-        // With parts that could not be used the version is never whole, so that the next run tries, and tells, again.
-        let total = drafts.len() + faults.len();
-        let mut records = Vec::with_capacity(total);
-        for (number, (page_content, metadata)) in drafts.into_iter().enumerate() {
-            let id = version.record_id(number, total).map_err(|fault| Error::Internal(format!("an id {fault}")))?;
-            records.push(Document { id, page_content, metadata });
-        }
         let parents = wholes.into_iter().filter_map(|whole| whole.parent).collect();
-        Ok(Ok(Prepared { records, parents, faults }))
+        Ok(Ok(Prepared { drafts, parents, faults }))
+    }
+
+    /// Asks the language models about each whole, in its order; or says why one of them writes nothing.
+    async fn ask(
+        &self,
+        context: &RequestContext,
+        wholes: &[Whole],
+    ) -> Result<std::result::Result<Vec<Vec<RelatedText>>, String>> {
+        let questions = wholes.iter().flat_map(|whole| {
+            self.writers.iter().map(move |writer| writer.write(context, Arc::clone(&whole.text)).boxed())
+        });
+        let questions: Vec<_> = questions.collect();
+        let answers: Vec<_> = stream::iter(questions).buffered(QUESTIONS_AT_ONCE).try_collect().await?;
+        Ok(answers.into_iter().collect())
+    }
+
+    /// What of the chunks or parents is too large to be kept and given back.
+    fn check(&self, wholes: &[Whole], cut: &[Vec<OwnChunk>]) -> std::result::Result<(), String> {
+        let (most, most_metadata) = (self.max_text_bytes, self.max_metadata_bytes);
+        for (whole, chunks) in wholes.iter().zip(cut) {
+            if let Some(long) = whole.parent.as_ref().filter(|parent| parent.page_content.len() > most) {
+                let bytes = long.page_content.len();
+                return Err(format!(
+                    "a parent of it has {bytes} bytes, over the {most} of limits.max_text_bytes; cut parents with parents.splitter"
+                ));
+            }
+            if let Some(long) = chunks.iter().find(|chunk| chunk.text.len() > most) {
+                let bytes = long.text.len();
+                return Err(format!(
+                    "a chunk of it has {bytes} bytes, over the {most} of limits.max_text_bytes; use a splitter that makes smaller ones"
+                ));
+            }
+            let shared = metadata_bytes(&whole.metadata);
+            let of_chunks = chunks.iter().map(|chunk| metadata_bytes(&chunk.metadata)).max().unwrap_or(0);
+            if shared + of_chunks > most_metadata {
+                let bytes = shared + of_chunks;
+                return Err(format!(
+                    "its metadata has {bytes} bytes, over the {most_metadata} of limits.max_metadata_bytes; map less of it to metadata"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What the texts of a format are: values that a mapping takes out of JSON are texts.
@@ -234,11 +302,12 @@ impl Preparation {
             metadata.insert(DOCUMENT_KEY.to_owned(), Value::from(key));
         }
         let text: Arc<str> = loaded.text.into();
+        let metadata = Arc::new(metadata);
         let whole = Whole { text, start: Place::default(), structure: loaded.structure, metadata, parent: None };
         match &self.parents {
             ParentCut::None => wholes.push(whole),
             ParentCut::Documents => {
-                let parent = parent_of(version, wholes.len(), whole.text.as_ref(), whole.metadata.clone())?;
+                let parent = parent_of(version, wholes.len(), whole.text.as_ref(), Metadata::clone(&whole.metadata))?;
                 wholes.push(Whole { parent: Some(parent), ..whole });
             }
             ParentCut::Parts(cutter) => {
@@ -248,9 +317,10 @@ impl Preparation {
                     Ok(cut) => cut,
                     Err(fault) => return Ok(Err(fault)),
                 };
+                let mut lines = LineCounter::new(&whole.text);
                 for chunk in cut.into_iter().flatten() {
-                    let start = whole.place_of(&chunk);
-                    let mut metadata = whole.metadata.clone();
+                    let start = Place { chars: chunk.chars.start, lines: lines.line_of(chunk.bytes.start) - 1 };
+                    let mut metadata = Metadata::clone(&whole.metadata);
                     metadata.extend(chunk.metadata.clone());
                     let mut of_parent = metadata.clone();
                     of_parent.insert(key::START_INDEX.to_owned(), Value::from_count(start.chars));
@@ -259,7 +329,7 @@ impl Preparation {
                         structure: whole.structure.within(chunk.bytes.clone()),
                         text: chunk.text.into(),
                         start,
-                        metadata,
+                        metadata: Arc::new(metadata),
                         parent: Some(parent),
                     });
                 }
@@ -278,35 +348,42 @@ struct Loaded {
     faults: Vec<String>,
 }
 
-/// A record without its id.
-type Draft = (String, Metadata);
-
 /// The chunks of a whole as records, numbered from `first`.
 fn drafts_of(whole: &Whole, chunks: Vec<OwnChunk>, first: usize) -> impl Iterator<Item = Draft> + '_ {
     let mut lines = LineCounter::new(&whole.text);
     chunks.into_iter().zip(first..).map(move |(chunk, number)| {
         let first_line = whole.start.lines + lines.line_of(chunk.bytes.start);
-        let mut metadata = whole.metadata.clone();
-        metadata.extend(chunk.metadata);
-        metadata.extend([
-            (key::CHUNK.to_owned(), Value::from_count(number)),
-            (key::START_INDEX.to_owned(), Value::from_count(whole.start.chars + chunk.chars.start)),
-            (key::FIRST_LINE.to_owned(), Value::from_count(first_line)),
-            (key::LAST_LINE.to_owned(), Value::from_count(first_line + lines_spanned(&chunk.text) - 1)),
-        ]);
-        if let Some(parent) = &whole.parent {
-            metadata.insert(PARENT_KEY.to_owned(), Value::from(parent.id.as_str()));
-        }
-        (chunk.text, metadata)
+        let part = DraftPart::Chunk {
+            number,
+            start_index: whole.start.chars + chunk.chars.start,
+            first_line,
+            last_line: first_line + lines_spanned(&chunk.text) - 1,
+            of_splitter: chunk.metadata,
+        };
+        Draft { text: chunk.text, shared: Arc::clone(&whole.metadata), parent: whole.parent_id(), part }
     })
 }
 
-fn draft_of_related(mut metadata: Metadata, parent: Option<&Document>, related: RelatedText) -> Draft {
-    metadata.insert(KIND_KEY.to_owned(), Value::from(related.kind));
-    if let Some(parent) = parent {
-        metadata.insert(PARENT_KEY.to_owned(), Value::from(parent.id.as_str()));
-    }
-    (related.text, metadata)
+/// The texts of some records that follow one another, from `first` on.
+fn found_from(found: &mut BTreeMap<usize, RelatedText>, first: usize) -> Vec<RelatedText> {
+    (first..).map_while(|number| found.remove(&number)).collect()
+}
+
+/// The caller's texts that lead to a document. They are about all of it, and lead to its one parent where it has parents.
+fn related_of(document: &SourceDocument, format: Format, wholes: &[Whole]) -> std::result::Result<Vec<Draft>, String> {
+    let (metadata, parent) = match wholes {
+        _ if document.related.is_empty() => return Ok(Vec::new()),
+        [whole] => (Arc::clone(&whole.metadata), whole.parent_id()),
+        [first, ..] if first.parent.is_some() => {
+            let parents = wholes.len();
+            return Err(format!(
+                "its related texts lead to one parent, and it has {parents}, one for each part of the file; leave out related, or parents"
+            ));
+        }
+        _ => (Arc::new(metadata_of(document, format, None)), None),
+    };
+    let related = document.related.iter().cloned();
+    Ok(related.map(|text| Draft::of_related(Arc::clone(&metadata), parent.clone(), text)).collect())
 }
 
 fn parent_of(version: &Version, number: usize, text: &str, metadata: Metadata) -> Result<Document> {

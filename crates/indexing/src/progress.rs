@@ -126,6 +126,12 @@ impl Board {
     pub fn untold_changes(&self) -> usize {
         self.0.lock().changes.len()
     }
+
+    /// How often [`Self::take_some`] of one is to be called until all is told.
+    pub fn untold(&self) -> usize {
+        let news = self.0.lock();
+        news.changes.len().max(news.problems.len())
+    }
 }
 
 #[cfg(test)]

@@ -6,20 +6,22 @@ use std::sync::Arc;
 use toller_core::context::{CancelOnDrop, Cancellation};
 use toller_core::error::{Error, Result};
 use toller_core::vector_store::ChangeSet;
-use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext, Vector};
+use toller_core::{CollectionName, Document, DocumentId, DocumentStore, Record, RequestContext, Value, Vector};
 use toller_ingest::SkipReason;
 use toller_store::staging::Staging;
 use toller_store::{CollectionHandle, Collections, RunTurn};
 use tracing::warn;
 
-use crate::known::{KnownIds, KnownVersions, Place};
-use crate::parents::ParentRoom;
-use crate::pipeline::Pipeline;
-use crate::preparing::{Preparation, Prepared, Unusable};
+use crate::draft::Draft;
+use crate::joining::{Fault, Joined, Joiner};
+use crate::known::{KnownIds, KnownVersion, KnownVersions, Place};
+use crate::parents::{ParentRoom, SweepNote};
+use crate::pipeline::{Pipeline, Refused};
+use crate::preparing::{Preparation, Prepared, Unusable, Written};
 use crate::progress::{Action, Board};
 use crate::settings::{Cleanup, IndexSettings};
-use crate::source_document::SourceDocument;
-use crate::version::{Version, VersionHash, check_source, parse};
+use crate::source_document::{KIND_KEY, RelatedText, SourceDocument};
+use crate::version::{Part, Version, VersionHash, check_source, parse};
 
 /// Reason of the error when a full run without documents would remove everything.
 pub const EMPTY_FULL_RUN: &str = "EMPTY_FULL_RUN";
@@ -63,10 +65,11 @@ pub struct IndexRun {
     removed: BTreeSet<Arc<str>>,
     /// Records to be moved into the collection.
     writes: Vec<DocumentId>,
-    /// A document whose content goes on.
-    unfinished: Option<SourceDocument>,
-    /// The source of a document whose rest is passed over.
-    passed_over: Option<String>,
+    /// Records of versions that are written again which the new ones do not replace.
+    outdated: BTreeMap<Version, Vec<DocumentId>>,
+    joiner: Joiner,
+    /// What this run noted of parents that are to be swept; none as long as it wrote and removed none.
+    sweep: Option<SweepNote>,
 }
 
 impl IndexRun {
@@ -99,6 +102,7 @@ impl IndexRun {
         let cancel_when_dropped = cancellation.cancel_on_drop();
         let context = context.clone().with_cancellation(cancellation);
         let staging = collection.staging();
+        let joiner = Joiner::new(settings.max_document_bytes);
         Ok(Self {
             digest: settings.digest().map_err(broken)?,
             model: serde_json::to_string(&collection.spec().fingerprint).map_err(broken)?,
@@ -121,8 +125,9 @@ impl IndexRun {
             kept: BTreeSet::new(),
             removed: BTreeSet::new(),
             writes: Vec::new(),
-            unfinished: None,
-            passed_over: None,
+            outdated: BTreeMap::new(),
+            joiner,
+            sweep: None,
         })
     }
 
@@ -133,7 +138,9 @@ impl IndexRun {
     /// What ends the run: a store or a model that fails, the caller's deadline.
     pub async fn add(&mut self, document: SourceDocument) -> Result<()> {
         self.context.check("during an index run")?;
-        let Some(document) = self.joined(document) else { return Ok(()) };
+        let Joined { document, faults } = self.joiner.take(document);
+        self.fail_all(faults);
+        let Some(document) = document else { return Ok(()) };
         if let Err(fault) = document.check() {
             self.fail(&document.source, fault);
             return Ok(());
@@ -155,12 +162,14 @@ impl IndexRun {
             return Ok(());
         }
         let action = if is_known { Action::Update } else { Action::Add };
-        match self.preparation.prepare(&self.context, &document, &version).await? {
+        let staged = self.staged_of(&version).await?;
+        let written = self.written(&document, staged.as_ref()).await?;
+        match self.preparation.prepare(&self.context, &document, &version, written).await? {
             Ok(prepared) => {
                 for fault in &prepared.faults {
                     self.board.problem(&version.source, fault.as_str());
                 }
-                self.write(&version, prepared, &known, action).await
+                self.write(&version, prepared, &known, staged, action).await
             }
             Err(Unusable::Empty) => {
                 self.board.count(|progress| progress.failed += 1);
@@ -174,9 +183,11 @@ impl IndexRun {
         }
     }
 
-    /// Reports a document that cannot be read at all; what was indexed of its source before stays.
-    pub fn refuse(&mut self, source: &str, fault: impl Into<String>) {
-        self.fail(source, fault);
+    /// Reports a document, or a part of one, that cannot be read at all; what was indexed of its source before stays. When its content goes on
+    /// (`continued`), its other parts are passed over.
+    pub fn refuse(&mut self, source: &str, continued: bool, fault: impl Into<String>) {
+        let faults = self.joiner.refuse(source, continued, fault.into());
+        self.fail_all(faults);
     }
 
     /// Has everything of a source removed at the commit.
@@ -208,16 +219,18 @@ impl IndexRun {
     /// `FailedPrecondition` with [`EMPTY_FULL_RUN`]; `InvalidArgument` when the content of a document goes on; `Aborted` when
     /// the run lost its turn or the collection got another model; what the model and the store report. Then readers see what they saw before.
     pub async fn commit(mut self) -> Result<()> {
-        if let Some(document) = &self.unfinished {
-            let fault = format!("the content of {:?} goes on, and its rest did not come", document.source);
+        if let Some(source) = self.joiner.unfinished() {
+            let fault = format!("the content of {source:?} goes on, and its rest did not come");
             return Err(Error::invalid("commit", fault));
         }
-        self.pipeline.finish().await?;
-        let delete = self.deletions().await?;
+        let refused = self.pipeline.finish().await?;
+        let taken_back = self.take_back(refused).await?;
+        let mut delete = self.deletions().await?;
+        let outdated: Vec<DocumentId> = self.outdated.values().flatten().cloned().collect();
         let versions: BTreeSet<Version> = delete.iter().filter_map(version_of).collect();
         self.board.count(|progress| {
             progress.deleted = versions.len() as u64;
-            progress.chunks_deleted = delete.len() as u64;
+            progress.chunks_deleted = (delete.len() + outdated.len()) as u64;
         });
         if self.settings.dry_run {
             self.tell_deletes(&delete);
@@ -228,67 +241,40 @@ impl IndexRun {
         }
         self.put_parents().await?;
         let writes = std::mem::take(&mut self.writes);
-        let changed: BTreeSet<Arc<str>> = versions.into_iter().map(|version| version.source).collect();
-        let was_to_be_swept = self.collection.is_to_be_swept(&self.context).await?;
-        if !delete.is_empty() {
+        let mut changed: BTreeSet<Arc<str>> = versions.into_iter().map(|version| version.source).collect();
+        changed.extend(taken_back);
+        delete.extend(outdated);
+        if !delete.is_empty() && self.parents.has_any(&self.context).await? {
             // Before the commit, so that a process that is killed right after it is known to have left something.
-            self.parents.mark_for_sweep(&self.context).await?;
+            self.note_sweep().await?;
+        }
+        if self.sweep.is_none() {
+            // Of a process that was killed before it swept.
+            let mark = self.collection.sweep_mark(&self.context).await?;
+            self.sweep = mark.map(|mark| SweepNote { was_noted: true, mark });
+        }
+        if let Some(turn) = &self.turn {
+            turn.check()?;
         }
         if !writes.is_empty() || !delete.is_empty() {
             let upsert = self.staging.records(&self.context, writes);
             self.collection.apply(&self.context, ChangeSet { delete, upsert }).await?;
         }
-        let sources = match self.settings.cleanup {
-            // What was to be swept and was not, since a process was killed, may be of any source.
-            _ if was_to_be_swept => None,
-            Cleanup::Full => None,
-            Cleanup::None | Cleanup::Incremental => Some(changed.into_iter().collect()),
-        };
         // All of it is visible: what cannot be cleared away now is of no harm, and the next run clears it away.
-        let cleared = self.staging.clear(&self.context).await;
-        if let Err(fault) = cleared.and(self.parents.sweep_later(&self.context, sources).await) {
+        let mut cleared = self.staging.clear(&self.context).await;
+        if let Some(SweepNote { was_noted, mark }) = self.sweep {
+            // What was to be swept and was not, since a process was killed, may be of any source.
+            let sources = (!was_noted).then(|| changed.into_iter().collect::<Vec<_>>());
+            if sources.as_ref().is_some_and(Vec::is_empty) {
+                cleared = cleared.and(self.collection.clear_sweep_mark(&self.context, mark).await);
+            } else {
+                self.parents.sweep_after_grace(&self.context, sources, mark);
+            }
+        }
+        if let Err(fault) = cleared {
             warn!(%fault, collection = %self.collection.spec().name, "an index run was committed and left something behind");
         }
         Ok(())
-    }
-
-    /// The whole document, once its last part is here.
-    fn joined(&mut self, document: SourceDocument) -> Option<SourceDocument> {
-        if self.passed_over.take_if(|source| *source == document.source).is_some() {
-            self.passed_over = document.continued.then_some(document.source);
-            return None;
-        }
-        let joined = match self.unfinished.take() {
-            None => document,
-            Some(mut whole) if whole.source == document.source => {
-                whole.continued = document.continued;
-                let only_content = document.only_goes_on(&whole);
-                let joined = only_content.then_some(()).ok_or_else(|| {
-                    "what goes on with its content must have nothing but the source and content".to_owned()
-                });
-                if let Err(fault) = joined.and_then(|()| whole.content.append(document.content)) {
-                    self.fail(&whole.source, fault);
-                    self.passed_over = whole.continued.then_some(whole.source);
-                    return None;
-                }
-                whole
-            }
-            Some(other) => {
-                self.fail(&other.source, format!("its content goes on, and {:?} came in its place", document.source));
-                document
-            }
-        };
-        let (bytes, most) = (joined.content.as_bytes().len(), self.settings.max_document_bytes);
-        if bytes > most {
-            self.fail(&joined.source, format!("larger than {most} bytes (limits.max_document_bytes)"));
-            self.passed_over = joined.continued.then_some(joined.source);
-            return None;
-        }
-        if joined.continued {
-            self.unfinished = Some(joined);
-            return None;
-        }
-        Some(joined)
     }
 
     async fn hash(&self, document: &Arc<SourceDocument>) -> Result<VersionHash> {
@@ -318,14 +304,54 @@ impl IndexRun {
         self.kept.insert(source.into());
     }
 
+    fn fail_all(&mut self, faults: Vec<Fault>) {
+        for Fault { source, message } in faults {
+            self.fail(&source, message);
+        }
+    }
+
+    /// What an earlier run that did not come to its end has embedded of a version.
+    async fn staged_of(&mut self, version: &Version) -> Result<Option<KnownVersion>> {
+        if self.settings.dry_run || self.settings.force {
+            return Ok(None);
+        }
+        Ok(self.staged.of_source(&self.context, &version.source).await?.remove(&version.hash))
+    }
+
+    /// Where what language models write about a document comes from: nobody is asked what was answered before.
+    async fn written(&self, document: &SourceDocument, staged: Option<&KnownVersion>) -> Result<Written> {
+        if self.settings.dry_run || !self.preparation.has_writers() {
+            return Ok(Written::None);
+        }
+        let Some(staged) = staged.filter(|staged| staged.is_whole()) else { return Ok(Written::Ask) };
+        // The caller's own texts are the last ones.
+        let ids = staged.ids.len().saturating_sub(document.related.len());
+        let mut found = BTreeMap::new();
+        let mut records = self.staging.records(&self.context, staged.ids.clone());
+        while let Some(some) = records.next().await? {
+            for Record { document, .. } in some {
+                let number = match parse(document.id.as_str()).map(|parts| parts.part) {
+                    Some(Part::Record { number, .. }) => usize::try_from(number).unwrap_or(usize::MAX),
+                    _ => continue,
+                };
+                if let Some(Value::String(kind)) = document.metadata.get(KIND_KEY).filter(|_| number < ids) {
+                    let text = document.page_content.clone();
+                    found.insert(number, RelatedText { kind: kind.clone(), text });
+                }
+            }
+        }
+        Ok(Written::Found(found))
+    }
+
     async fn write(
         &mut self,
         version: &Version,
         prepared: Prepared,
         known: &KnownVersions,
+        staged: Option<KnownVersion>,
         action: Action,
     ) -> Result<()> {
-        let count = prepared.records.len() as u64;
+        let count = prepared.drafts.len() as u64;
         self.board.count(|progress| {
             match action {
                 Action::Update => progress.updated += 1,
@@ -341,34 +367,86 @@ impl IndexRun {
             self.staging.make(&self.context).await?;
             self.is_room_made = true;
         }
+        if !prepared.parents.is_empty() {
+            // Before they are there, so that they are swept if this run does not come to its end.
+            self.note_sweep().await?;
+        }
         // An earlier run that was cut off may have had them removed since.
         self.waiting_bytes += prepared.parents.iter().map(|parent| parent.page_content.len()).sum::<usize>();
-        self.waiting_parents.extend(prepared.parents);
+        let total = prepared.total();
+        let Prepared { drafts, parents, .. } = prepared;
+        self.waiting_parents.extend(parents);
         if self.waiting_bytes >= PARENT_BYTES {
             self.put_parents().await?;
         }
-        let staged = self.staged.of_source(&self.context, &version.source).await?;
-        let staged: HashSet<DocumentId> = match staged.get(&version.hash) {
-            Some(version) if !self.settings.force => version.ids.iter().cloned().collect(),
-            _ => HashSet::new(),
-        };
         let mut vectors = match self.settings.force {
             true => HashMap::new(),
-            false => self.vectors_of_old(known, &prepared.records).await?,
+            false => self.vectors_of_old(known, &drafts).await?,
         };
-        for record in prepared.records {
-            self.writes.push(record.id.clone());
-            if staged.contains(&record.id) {
+        let staged: HashSet<DocumentId> = staged.into_iter().flat_map(|staged| staged.ids).collect();
+        let mut outdated: BTreeSet<DocumentId> =
+            known.get(&version.hash).into_iter().flat_map(|known| known.ids.iter().cloned()).collect();
+        for (number, draft) in drafts.into_iter().enumerate() {
+            let id = version.record_id(number, total).map_err(|fault| Error::Internal(format!("an id {fault}")))?;
+            outdated.remove(&id);
+            self.writes.push(id.clone());
+            if staged.contains(&id) {
                 self.board.count(|progress| progress.resumed += 1);
                 continue;
             }
-            let vector = vectors.remove(&record.page_content);
+            let vector = vectors.remove(&draft.text);
             if let Some(vector) = &vector {
                 self.board.count(|progress| progress.reused += 1);
                 // Equal texts have equal vectors.
-                vectors.insert(record.page_content.clone(), vector.clone());
+                vectors.insert(draft.text.clone(), vector.clone());
             }
-            self.pipeline.push(record, vector).await?;
+            self.pipeline.push(draft.into_document(id), vector).await?;
+        }
+        if !outdated.is_empty() {
+            self.outdated.insert(version.clone(), outdated.into_iter().collect());
+        }
+        Ok(())
+    }
+
+    /// Leaves out documents of which the model refused a part, and gives their sources: what was indexed of them before stays.
+    async fn take_back(&mut self, refused: Vec<Refused>) -> Result<Vec<Arc<str>>> {
+        let mut faults: BTreeMap<Version, String> = BTreeMap::new();
+        for Refused { id, fault } in refused {
+            if let Some(version) = version_of(&id) {
+                faults.entry(version).or_insert(fault);
+            }
+        }
+        if faults.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut taken_back: BTreeMap<Version, u64> = BTreeMap::new();
+        self.writes.retain(|id| match version_of(id).filter(|version| faults.contains_key(version)) {
+            None => true,
+            Some(version) => {
+                *taken_back.entry(version).or_default() += 1;
+                false
+            }
+        });
+        let sources = faults.keys().map(|version| Arc::clone(&version.source)).collect();
+        for (version, fault) in faults {
+            self.outdated.remove(&version);
+            let known = self.known.of_source(&self.context, &version.source).await?;
+            let was_known = known.get(&version.hash).is_some_and(KnownVersion::is_whole);
+            let chunks = taken_back.get(&version).copied().unwrap_or_default();
+            self.board.count(|progress| {
+                let counted = if was_known { &mut progress.updated } else { &mut progress.added };
+                *counted = counted.saturating_sub(1);
+                progress.chunks = progress.chunks.saturating_sub(chunks);
+            });
+            self.fail(&version.source, format!("the model refuses a chunk of it: {fault}"));
+        }
+        Ok(sources)
+    }
+
+    /// Notes, once, that parents are about to come or to lose their children.
+    async fn note_sweep(&mut self) -> Result<()> {
+        if self.sweep.is_none() {
+            self.sweep = Some(self.parents.note_sweep(&self.context).await?);
         }
         Ok(())
     }
@@ -379,12 +457,12 @@ impl IndexRun {
     }
 
     /// The vectors that older versions of the same source have for texts that come again.
-    async fn vectors_of_old(&self, known: &KnownVersions, records: &[Document]) -> Result<HashMap<String, Vector>> {
+    async fn vectors_of_old(&self, known: &KnownVersions, drafts: &[Draft]) -> Result<HashMap<String, Vector>> {
         let mut vectors = HashMap::new();
         if known.is_empty() {
             return Ok(vectors);
         }
-        let wanted: HashSet<&str> = records.iter().map(|record| record.page_content.as_str()).collect();
+        let wanted: HashSet<&str> = drafts.iter().map(|draft| draft.text.as_str()).collect();
         let ids: Vec<DocumentId> = known.values().flat_map(|version| version.ids.iter().cloned()).collect();
         for some in ids.chunks(OLD_RECORDS) {
             for record in self.collection.get(&self.context, some).await?.into_iter().flatten() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use toller_ingest::{HashAlgorithm, LoadOptions, SplitterSpec};
+use toller_ingest::{DEFAULT_MAX_TEXT_BYTES, HashAlgorithm, LoadOptions, SplitterSpec};
 use toller_store::RunConflict;
 
 use crate::generated::GeneratedTexts;
@@ -52,7 +52,7 @@ pub struct Cutting {
 pub struct IndexSettings {
     /// Which old documents are removed.
     pub cleanup: Cleanup,
-    /// Is nothing embedded and written, and only told what would be?
+    /// Is nothing written, and only told what would be? No language model is asked, and nothing embedded but where a way of cutting needs it.
     pub dry_run: bool,
     /// May a full run without documents remove everything?
     pub allow_empty_full: bool,
@@ -74,8 +74,10 @@ pub struct IndexSettings {
     pub parent_grace: Duration,
     /// Most bytes of a document.
     pub max_document_bytes: usize,
-    /// Most bytes of a chunk.
+    /// Most bytes of a chunk, and of a parent.
     pub max_text_bytes: usize,
+    /// Most bytes of the metadata of a chunk, what its format and splitter say of it included.
+    pub max_metadata_bytes: usize,
 }
 
 /// The parents of chunks.
@@ -97,7 +99,7 @@ impl IndexSettings {
             format: u32,
             cutting: &'a Cutting,
             parents: &'a Option<Parents>,
-            load: &'a LoadOptions,
+            load: LoadOptions,
             generated: &'a [GeneratedTexts],
             document_key: Option<HashAlgorithm>,
         }
@@ -106,7 +108,8 @@ impl IndexSettings {
             format: FORMAT,
             cutting: &self.cutting,
             parents: &self.parents,
-            load: &self.load,
+            // How much of a document is admitted does not decide how it is written.
+            load: LoadOptions { max_text_bytes: DEFAULT_MAX_TEXT_BYTES, ..self.load.clone() },
             generated: &self.generated,
             document_key: self.document_key,
         })

@@ -41,6 +41,7 @@ use crate::operations::Operations;
 use crate::record::{CollectionRecord, CollectionRecords, State, UPDATE_ATTEMPTS, not_found};
 use crate::reembed;
 use crate::restore::Claims;
+use crate::run_turn::RunTurn;
 use crate::targets::Targets;
 
 /// Longest description in bytes.
@@ -346,6 +347,14 @@ impl Collections {
     /// request is answered any more and before the store is closed.
     pub async fn suspend_operations(&self) {
         self.operations.suspend().await;
+    }
+
+    /// Waits for a turn to sweep away what index runs of a collection left, whether or not there is one of this name.
+    ///
+    /// # Errors
+    /// `DeadlineExceeded` and `Cancelled` of the context, which is how long a run that is under way is waited for.
+    pub async fn sweep_turn(&self, context: &RequestContext, name: &CollectionName) -> Result<RunTurn> {
+        RunTurn::take_to_sweep(Arc::clone(self.catalog()), context, name).await
     }
 
     /// A handle to work with.

@@ -20,7 +20,7 @@ use crate::guard;
 use crate::new_document::{NewDocument, check_documents, check_vector};
 use crate::run_turn::{RunConflict, RunTurn};
 use crate::staging::Staging;
-use crate::sweep_mark::SweepMark;
+use crate::sweep_mark::{SweepMark, SweepMarks};
 use crate::targets::{self, Outcome, Targets};
 
 /// How often a write is prepared again since the collection got another model meanwhile.
@@ -328,32 +328,41 @@ impl CollectionHandle {
         RunTurn::take(catalog, context, &self.spec().name, conflict).await
     }
 
-    /// Is something of the collection still to be swept away, as [`Self::set_to_be_swept`] said?
+    /// Waits for a turn to sweep away what index runs left.
+    ///
+    /// # Errors
+    /// As [`Self::run_turn`] that waits.
+    pub async fn sweep_turn(&self, context: &RequestContext) -> Result<RunTurn> {
+        let catalog = Arc::clone(&self.foundation.records.catalog);
+        RunTurn::take_to_sweep(catalog, context, &self.spec().name).await
+    }
+
+    /// The mark that something of the collection is still to be swept away; none where nothing is.
     ///
     /// # Errors
     /// As the catalogue.
-    pub async fn is_to_be_swept(&self, context: &RequestContext) -> Result<bool> {
-        self.sweep_mark().is_set(context).await
+    pub async fn sweep_mark(&self, context: &RequestContext) -> Result<Option<SweepMark>> {
+        self.sweep_marks().get(context).await
     }
 
     /// Notes, also for a process that comes after this one, that something of the collection is to be swept away.
     ///
     /// # Errors
     /// As the catalogue.
-    pub async fn set_to_be_swept(&self, context: &RequestContext) -> Result<()> {
-        self.sweep_mark().set(context).await
+    pub async fn set_sweep_mark(&self, context: &RequestContext) -> Result<SweepMark> {
+        self.sweep_marks().set(context).await
     }
 
-    /// Notes that it was swept away.
+    /// Notes that what was to be swept away when the mark was set is; a mark that was set since stays.
     ///
     /// # Errors
     /// As the catalogue.
-    pub async fn clear_to_be_swept(&self, context: &RequestContext) -> Result<()> {
-        self.sweep_mark().clear(context).await
+    pub async fn clear_sweep_mark(&self, context: &RequestContext, mark: SweepMark) -> Result<()> {
+        self.sweep_marks().clear(context, mark).await
     }
 
-    fn sweep_mark(&self) -> SweepMark<'_> {
-        SweepMark { records: &self.foundation.records, collection: &self.spec().name }
+    fn sweep_marks(&self) -> SweepMarks<'_> {
+        SweepMarks { records: &self.foundation.records, collection: &self.spec().name }
     }
 
     /// What [`Self::embeddings`] gave for a document, as its vector.

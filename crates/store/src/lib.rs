@@ -41,3 +41,4 @@ pub use operations::Operations;
 pub use restore::{EncodedRetriever, Restore, RestoredNames, Restores};
 pub use run_turn::{RunConflict, RunTurn};
 pub use staging::Staging;
+pub use sweep_mark::SweepMark;

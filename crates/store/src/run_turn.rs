@@ -51,14 +51,26 @@ struct Turn {
     run: String,
     /// How often it was renewed.
     renewed: u64,
+    /// Does it only sweep away what runs left? Then it is short, and waited for by everybody.
+    #[serde(default)]
+    is_sweep: bool,
 }
 
 /// A turn of this process's. Dropping it gives it back.
 pub struct RunTurn {
     place: Place,
-    /// The version of the record; none once the turn is lost.
-    version: Arc<Mutex<Option<u64>>>,
+    /// None once the turn is lost.
+    held: Arc<Mutex<Option<Held>>>,
     renewal: JoinHandle<()>,
+}
+
+/// A turn as it was renewed last.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// Of its record.
+    version: u64,
+    /// Before the record was written: whoever watches it has not seen it for longer.
+    renewed_at: Instant,
 }
 
 #[derive(Clone)]
@@ -81,17 +93,24 @@ impl RunTurn {
         collection: &CollectionName,
         conflict: RunConflict,
     ) -> Result<Self> {
-        Self::take_at(PACE, catalog, context, collection, conflict).await
+        let place = Place { catalog, context: unhurried(context), collection: collection.clone(), pace: PACE };
+        Self::take_at(place, context, conflict, false).await
     }
 
-    async fn take_at(
-        pace: Pace,
+    /// Waits for the turn, to sweep away what runs left: even who does not wait for runs waits for this.
+    ///
+    /// # Errors
+    /// As the catalogue.
+    pub(crate) async fn take_to_sweep(
         catalog: Arc<dyn Catalog>,
         context: &RequestContext,
         collection: &CollectionName,
-        conflict: RunConflict,
     ) -> Result<Self> {
-        let place = Place { catalog, context: unhurried(context), collection: collection.clone(), pace };
+        let place = Place { catalog, context: unhurried(context), collection: collection.clone(), pace: PACE };
+        Self::take_at(place, context, RunConflict::Wait, true).await
+    }
+
+    async fn take_at(place: Place, context: &RequestContext, conflict: RunConflict, is_sweep: bool) -> Result<Self> {
         let run = Uuid::now_v7().to_string();
         let mut watched: Option<(Turn, Instant)> = None;
         loop {
@@ -101,7 +120,9 @@ impl RunTurn {
                 Some((version, turn)) => {
                     let since = match &watched {
                         Some((seen, since)) if *seen == turn => *since,
-                        Some((seen, _)) if seen.run == turn.run && conflict == RunConflict::Refuse => {
+                        Some((seen, _))
+                            if seen.run == turn.run && !turn.is_sweep && conflict == RunConflict::Refuse =>
+                        {
                             return Err(place.taken());
                         }
                         _ => {
@@ -110,18 +131,20 @@ impl RunTurn {
                             now
                         }
                     };
-                    if since.elapsed() < pace.length {
-                        tokio::time::sleep(pace.look_every).await;
+                    if since.elapsed() < place.pace.length {
+                        tokio::time::sleep(place.pace.look_every).await;
                         continue;
                     }
                     Expected::Version(version)
                 }
             };
-            match place.swap(expected, &Turn { run: run.clone(), renewed: 0 }).await {
+            let renewed_at = Instant::now();
+            let turn = Turn { run: run.clone(), renewed: 0, is_sweep };
+            match place.swap(expected, &turn).await {
                 Ok(version) => {
-                    let version = Arc::new(Mutex::new(Some(version)));
-                    let renewal = tokio::spawn(renew(place.clone(), Arc::clone(&version), run));
-                    return Ok(Self { place, version, renewal });
+                    let held = Arc::new(Mutex::new(Some(Held { version, renewed_at })));
+                    let renewal = tokio::spawn(renew(place.clone(), Arc::clone(&held), turn));
+                    return Ok(Self { place, held, renewal });
                 }
                 Err(Error::Aborted(_)) => {}
                 Err(fault) => return Err(fault),
@@ -132,11 +155,11 @@ impl RunTurn {
     /// Is the turn still this run's? To be asked before what nobody else is to come in between.
     ///
     /// # Errors
-    /// `Aborted` when another run took it, since this one did not renew it in time.
+    /// `Aborted` when another run took it, or may have, since this one did not renew it in time.
     pub fn check(&self) -> Result<()> {
-        match *self.version.lock() {
-            Some(_) => Ok(()),
-            None => Err(Error::Aborted(format!(
+        match *self.held.lock() {
+            Some(held) if held.renewed_at.elapsed() < self.place.pace.length => Ok(()),
+            _ => Err(Error::Aborted(format!(
                 "another index run of collection \"{}\" took the turn of this one, which stood still for too long; run it again",
                 self.place.collection
             ))),
@@ -147,9 +170,9 @@ impl RunTurn {
 impl Drop for RunTurn {
     fn drop(&mut self) {
         self.renewal.abort();
-        let version = self.version.lock().take();
+        let held = self.held.lock().take();
         // Outside a runtime, as in a process that ends, the record is left to whoever comes next.
-        if let (Some(version), Ok(runtime)) = (version, tokio::runtime::Handle::try_current()) {
+        if let (Some(Held { version, .. }), Ok(runtime)) = (held, tokio::runtime::Handle::try_current()) {
             let place = self.place.clone();
             runtime.spawn(async move {
                 match place.remove(version).await {
@@ -168,23 +191,21 @@ impl Drop for RunTurn {
 }
 
 /// Renews the turn until it is lost.
-async fn renew(place: Place, held: Arc<Mutex<Option<u64>>>, run: String) {
-    let mut renewed_at = Instant::now();
-    for renewed in 1.. {
+async fn renew(place: Place, held: Arc<Mutex<Option<Held>>>, mut turn: Turn) {
+    loop {
         tokio::time::sleep(place.pace.renew_every).await;
-        let Some(version) = *held.lock() else { return };
-        match place.swap(Expected::Version(version), &Turn { run: run.clone(), renewed }).await {
-            Ok(version) => {
-                *held.lock() = Some(version);
-                renewed_at = Instant::now();
-            }
+        let Some(last) = *held.lock() else { return };
+        let renewed_at = Instant::now();
+        turn.renewed += 1;
+        match place.swap(Expected::Version(last.version), &turn).await {
+            Ok(version) => *held.lock() = Some(Held { version, renewed_at }),
             Err(Error::Aborted(_)) => {
                 *held.lock() = None;
                 return;
             }
             Err(fault) => {
                 warn!(collection = %place.collection, %fault, "the turn of an index run could not be renewed");
-                if renewed_at.elapsed() >= place.pace.length {
+                if last.renewed_at.elapsed() >= place.pace.length {
                     *held.lock() = None;
                     return;
                 }
@@ -251,7 +272,12 @@ mod tests {
         }
 
         async fn take(&self, conflict: RunConflict) -> Result<RunTurn> {
-            RunTurn::take_at(QUICK, Arc::clone(&self.catalog), &self.context, &self.docs, conflict).await
+            RunTurn::take_at(self.place(), &self.context, conflict, false).await
+        }
+
+        fn place(&self) -> Place {
+            let (catalog, context) = (Arc::clone(&self.catalog), self.context.clone());
+            Place { catalog, context, collection: self.docs.clone(), pace: QUICK }
         }
 
         async fn record(&self) -> Option<Versioned> {
@@ -293,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_turn_of_a_run_that_was_killed_ends() {
         let room = Room::new();
-        room.write(Expected::Absent, &Turn { run: "killed".to_owned(), renewed: 3 }).await;
+        room.write(Expected::Absent, &Turn { run: "killed".to_owned(), renewed: 3, is_sweep: false }).await;
         let asked = Instant::now();
         let turn = room.take(RunConflict::Refuse).await.unwrap();
         assert!(asked.elapsed() >= QUICK.length);
@@ -306,7 +332,7 @@ mod tests {
         let turn = room.take(RunConflict::Wait).await.unwrap();
         loop {
             let version = room.record().await.unwrap().version;
-            let value = serde_json::to_vec(&Turn { run: "other".to_owned(), renewed: 0 }).unwrap();
+            let value = serde_json::to_vec(&Turn { run: "other".to_owned(), renewed: 0, is_sweep: false }).unwrap();
             let expected = Expected::Version(version);
             // Its renewal may come in between.
             if room.catalog.swap(&room.context, RecordKind::IndexRun, "docs", expected, value).await.is_ok() {
@@ -320,5 +346,26 @@ mod tests {
         drop(turn);
         tokio::time::sleep(QUICK.renew_every).await;
         assert!(room.record().await.is_some(), "the turn of the other one is not given back");
+    }
+
+    #[tokio::test]
+    async fn a_sweep_is_waited_for_by_who_waits_for_no_run() {
+        let room = Room::new();
+        let sweep = RunTurn::take_at(room.place(), &room.context, RunConflict::Wait, true).await.unwrap();
+        let (refusing, ()) = tokio::join!(room.take(RunConflict::Refuse), async {
+            tokio::time::sleep(3 * QUICK.look_every).await;
+            drop(sweep);
+        });
+        refusing.unwrap().check().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_could_not_be_renewed_in_time_is_not_believed_in() {
+        let room = Room::new();
+        let turn = room.take(RunConflict::Wait).await.unwrap();
+        turn.renewal.abort();
+        turn.check().unwrap();
+        tokio::time::sleep(QUICK.length).await;
+        assert!(matches!(turn.check(), Err(Error::Aborted(_))), "another may have it by now");
     }
 }

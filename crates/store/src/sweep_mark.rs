@@ -6,36 +6,49 @@ use toller_core::{CollectionName, RequestContext};
 
 use crate::record::CollectionRecords;
 
+/// A mark as it was set. Setting it again makes another one of it, which only who sets it knows, and may clear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SweepMark(u64);
+
 /// The mark of one collection: a record beside that of its index runs' turn.
-pub(crate) struct SweepMark<'a> {
+pub(crate) struct SweepMarks<'a> {
     pub(crate) records: &'a CollectionRecords,
     pub(crate) collection: &'a CollectionName,
 }
 
-impl SweepMark<'_> {
+impl SweepMarks<'_> {
     /// No collection has such a name.
     fn name(&self) -> String {
         format!("{}@sweep", self.collection.logical())
     }
 
-    pub(crate) async fn is_set(&self, context: &RequestContext) -> Result<bool> {
-        Ok(self.records.catalog.get(context, RecordKind::IndexRun, &self.name()).await?.is_some())
+    pub(crate) async fn get(&self, context: &RequestContext) -> Result<Option<SweepMark>> {
+        let mark = self.records.catalog.get(context, RecordKind::IndexRun, &self.name()).await?;
+        Ok(mark.map(|mark| SweepMark(mark.version)))
     }
 
-    pub(crate) async fn set(&self, context: &RequestContext) -> Result<()> {
-        let (catalog, name) = (&self.records.catalog, self.name());
-        match catalog.swap(context, RecordKind::IndexRun, &name, Expected::Absent, Vec::new()).await {
-            // It is set already.
-            Ok(_) | Err(Error::Aborted(_)) => Ok(()),
-            Err(fault) => Err(fault),
+    /// Sets the mark, also where it is set.
+    pub(crate) async fn set(&self, context: &RequestContext) -> Result<SweepMark> {
+        loop {
+            context.check("while it was noted what is to be swept away")?;
+            let expected = match self.get(context).await? {
+                Some(SweepMark(version)) => Expected::Version(version),
+                None => Expected::Absent,
+            };
+            let (catalog, name) = (&self.records.catalog, self.name());
+            match catalog.swap(context, RecordKind::IndexRun, &name, expected, Vec::new()).await {
+                Ok(version) => return Ok(SweepMark(version)),
+                // Another set or cleared it in between.
+                Err(Error::Aborted(_)) => {}
+                Err(fault) => return Err(fault),
+            }
         }
     }
 
-    pub(crate) async fn clear(&self, context: &RequestContext) -> Result<()> {
-        let name = self.name();
-        let Some(mark) = self.records.catalog.get(context, RecordKind::IndexRun, &name).await? else { return Ok(()) };
-        match self.records.catalog.remove(context, RecordKind::IndexRun, &name, mark.version).await {
-            Ok(()) | Err(Error::Aborted(_)) => Ok(()),
+    /// Clears the mark, unless it was set again since.
+    pub(crate) async fn clear(&self, context: &RequestContext, SweepMark(version): SweepMark) -> Result<()> {
+        match self.records.catalog.remove(context, RecordKind::IndexRun, &self.name(), version).await {
+            Ok(()) | Err(Error::Aborted(_) | Error::NotFound { .. }) => Ok(()),
             Err(fault) => Err(fault),
         }
     }

@@ -6,7 +6,7 @@ use toller_api::convert;
 use toller_api::v1;
 use toller_api::v1::collections_server::Collections as CollectionsRpc;
 use toller_core::error::both;
-use toller_core::{CollectionSpec, DocumentStore, Result, Role};
+use toller_core::{CollectionSpec, DocumentStore, Error, Result, Role};
 use toller_indexing::parents::remove_parents;
 use toller_serving::context::answer;
 use toller_store::{CollectionOptions, CollectionUpdate, Collections, NewCollection, VectorSource};
@@ -117,8 +117,12 @@ impl CollectionsRpc for CollectionsService {
     ) -> Result<Response<v1::CollectionsDeleteResponse>, Status> {
         answer(request, Role::Admin, async |context, message| {
             let name = convert::collection_name_from_message("name", &message.name)?;
-            self.collections.delete(&context, &name).await?;
-            remove_parents(self.parents.as_ref(), &context, &name).await?;
+            let deleted = self.collections.delete(&context, &name).await;
+            // Also of one that is gone: the call that deleted it may not have come to this.
+            if matches!(deleted, Ok(_) | Err(Error::NotFound { .. })) {
+                remove_parents(&self.collections, &self.parents, &context, &name).await?;
+            }
+            deleted?;
             Ok(v1::CollectionsDeleteResponse {})
         })
         .await

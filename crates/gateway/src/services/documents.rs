@@ -154,13 +154,15 @@ impl DocumentsRpc for DocumentsService {
                 }
             };
             let collection = self.open(&context, &message.collection).await?;
+            let ids = match &selector {
+                Selector::Ids(ids) => Some(ids.as_slice()),
+                Selector::Filter(_) | Selector::All => None,
+            };
+            let room = ParentRoom::new(collection.clone(), Arc::clone(&self.parents));
+            let note = room.before_children_go(&context, ids).await?;
             let deleted = collection.delete(&context, &selector).await?;
-            if deleted > 0 {
-                let room = ParentRoom::new(collection, Arc::clone(&self.parents));
-                match &selector {
-                    Selector::Ids(ids) => room.sweep_children_later(&context, ids).await?,
-                    Selector::Filter(_) | Selector::All => room.sweep_later(&context, None).await?,
-                }
+            if let Some(note) = note {
+                room.sweep_later(&context, note, ids);
             }
             Ok(v1::DocumentsDeleteResponse { deleted })
         })

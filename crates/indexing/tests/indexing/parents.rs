@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use toller_core::vector_store::Selector;
-use toller_indexing::{Cleanup, Cut, Cutting, IndexSettings, ParentRoom, Parents, RelatedText, SourceDocument};
+use toller_indexing::parents::remove_parents;
+use toller_indexing::{Board, Cleanup, Cut, Cutting, IndexSettings, ParentRoom, Parents, RelatedText, SourceDocument};
 
 use crate::world::{World, document, recursive, settings, string};
 
@@ -77,9 +78,10 @@ async fn deleting_children_removes_their_parents() {
     world.index(with_parents(Parents::Documents), vec![document("a", "a"), document("b", "b")]).await.unwrap();
     let collection = world.collections.open(&world.context, &world.name).await.unwrap();
     let ids: Vec<_> = world.records().await.into_keys().take(1).collect();
-    collection.delete(&world.context, &Selector::Ids(ids)).await.unwrap();
-    let room = ParentRoom::new(collection, world.documents.clone()).with_grace(Duration::ZERO);
-    room.sweep_later(&world.context, None).await.unwrap();
+    let room = ParentRoom::new(collection.clone(), world.documents.clone()).with_grace(Duration::ZERO);
+    let note = room.before_children_go(&world.context, Some(&ids)).await.unwrap().unwrap();
+    collection.delete(&world.context, &Selector::Ids(ids.clone())).await.unwrap();
+    room.sweep_later(&world.context, note, Some(&ids));
     until_parents(&world, 1).await;
     assert_eq!(parents_of_children(&world).await, ["b"]);
 }
@@ -113,4 +115,64 @@ async fn related_texts_lead_to_the_parent() {
     let news = world.index(with_parents(Parents::Parts(cut(8))), vec![summarised]).await.unwrap();
     assert_eq!(news.progress.failed, 1);
     assert!(news.problems[0].message.contains("parents.splitter"), "{:?}", news.problems);
+}
+
+#[tokio::test]
+async fn a_sweep_leaves_the_note_of_a_later_one() {
+    let world = World::new().await;
+    world.index(with_parents(Parents::Documents), vec![document("a", "a"), document("b", "b")]).await.unwrap();
+    let collection = world.collections.open(&world.context, &world.name).await.unwrap();
+    assert_eq!(collection.sweep_mark(&world.context).await.unwrap(), None, "nothing is left to be swept");
+    let room = |grace| ParentRoom::new(collection.clone(), world.documents.clone()).with_grace(grace);
+    let ids: Vec<_> = world.records().await.into_keys().collect();
+    let soon = room(Duration::ZERO);
+    let note = soon.before_children_go(&world.context, Some(&ids[..1])).await.unwrap().unwrap();
+    collection.delete(&world.context, &Selector::Ids(ids[..1].to_vec())).await.unwrap();
+    // The process of this one is killed before its sweep.
+    room(Duration::MAX).before_children_go(&world.context, Some(&ids[1..])).await.unwrap().unwrap();
+    collection.delete(&world.context, &Selector::Ids(ids[1..].to_vec())).await.unwrap();
+    soon.sweep_later(&world.context, note, Some(&ids[..1]));
+    until_parents(&world, 1).await;
+    world.index(with_parents(Parents::Documents), vec![document("c", "c")]).await.unwrap();
+    until_parents(&world, 1).await;
+    assert_eq!(parents_of_children(&world).await, ["c"], "what was noted is swept by whoever comes next");
+}
+
+#[tokio::test]
+async fn parents_of_a_run_that_did_not_come_to_its_end_are_swept() {
+    let world = World::new().await;
+    let mut run = world.begin(with_parents(Parents::Documents), &Board::default()).await.unwrap();
+    // More than is written at once.
+    run.add(document("a", &"a".repeat(1 << 20))).await.unwrap();
+    drop(run);
+    assert_eq!(world.parents().await.len(), 1);
+    world.index(with_parents(Parents::Documents), vec![document("b", "b")]).await.unwrap();
+    until_parents(&world, 1).await;
+    assert_eq!(parents_of_children(&world).await, ["b"]);
+}
+
+#[tokio::test]
+async fn parents_that_are_too_large_to_be_given_back_are_told() {
+    let world = World::new().await;
+    let settings = IndexSettings { max_text_bytes: 20, cutting: cut(8), ..with_parents(Parents::Documents) };
+    let news = world.index(settings, vec![document("a", "a word of it\n\nand another")]).await.unwrap();
+    assert!(news.problems[0].message.contains("parents.splitter"), "{:?}", news.problems);
+}
+
+#[tokio::test]
+async fn parents_of_a_collection_that_is_gone_go_and_those_of_its_successor_stay() {
+    let world = World::new().await;
+    let settings = with_parents(Parents::Documents);
+    world.index(settings.clone(), vec![document("a", "a")]).await.unwrap();
+    let remove = || remove_parents(&world.collections, &world.documents, &world.context, &world.name);
+    world.collections.delete(&world.context, &world.name).await.unwrap();
+    world.create().await;
+    world.index(settings, vec![document("b", "b")]).await.unwrap();
+    assert_eq!(world.parents().await.len(), 2);
+    remove().await.unwrap();
+    assert_eq!(parents_of_children(&world).await, ["b"]);
+    assert_eq!(world.parents().await.len(), 1);
+    world.collections.delete(&world.context, &world.name).await.unwrap();
+    remove().await.unwrap();
+    assert_eq!(world.parents().await.len(), 0);
 }

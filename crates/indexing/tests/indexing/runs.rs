@@ -10,6 +10,7 @@ use toller_indexing::run::EMPTY_FULL_RUN;
 use toller_indexing::{
     Action, Board, Change, Cleanup, Content, Cut, Cutting, IndexSettings, RelatedText, SourceDocument,
 };
+use toller_ingest::{CsvMapping, LoadOptions, RecursiveSpec, SplitterSpec};
 use toller_store::RunConflict;
 
 use crate::world::{World, document, recursive, settings, string};
@@ -52,8 +53,10 @@ async fn what_did_not_change_is_not_embedded_and_keeps_its_vector() {
 async fn chunks_say_where_they_stand() {
     let world = World::new().await;
     let mut notes = document("d/a.md", "\n# The *dog*\n\né one\ntwo\n\nthree");
-    notes.metadata = Metadata::from([("chunk".to_owned(), Value::from("mine")), ("tag".to_owned(), Value::from("x"))]);
-    let lines = document("b.jsonl", "\"first\\n\\nsecond\"\n\"third\"");
+    notes.metadata = Metadata::from([("tag".to_owned(), Value::from("x"))]);
+    notes.media_type = String::new();
+    let mut lines = document("b.jsonl", "\"first\\n\\nsecond\"\n\"third\"");
+    lines.media_type = String::new();
     world.index(by_lines(Cleanup::None), vec![notes, lines]).await.unwrap();
     let records = world.records().await;
     let seen: Vec<_> = records
@@ -367,4 +370,72 @@ async fn related_texts_lead_to_a_document_without_text() {
     let records = world.records().await;
     let kinds: Vec<String> = records.values().map(|(_, metadata)| string(&metadata["kind"])).collect();
     assert_eq!(kinds, ["caption", "question"]);
+}
+
+#[tokio::test]
+async fn a_document_that_the_model_refuses_is_told_and_the_others_are_indexed() {
+    let world = World::new().await;
+    world.index(by_lines(Cleanup::Full), vec![document("a", "as it was")]).await.unwrap();
+    let sources = vec![document("a", "line one\n\nrefused\n\nline two"), document("b", "beaches")];
+    let news = world.index(by_lines(Cleanup::Full), sources).await.unwrap();
+    assert_eq!((news.progress.added, news.progress.failed, news.progress.chunks), (1, 1, 1));
+    let problem = &news.problems[0];
+    assert!(problem.source == "a" && problem.message.contains("not for this model"), "{problem:?}");
+    let texts: Vec<String> = world.texts().await.into_iter().map(|(text, _)| text).collect();
+    assert_eq!(texts, ["as it was", "beaches"], "what was indexed of it before stays");
+
+    // What the model says of every text is not about the texts.
+    let all = vec![document("c", "refused 1\n\nrefused 2")];
+    let fault = world.index(by_lines(Cleanup::None), all).await.unwrap_err();
+    assert!(fault.to_string().contains("not for this model"), "{fault}");
+}
+
+#[tokio::test]
+async fn nothing_is_made_of_a_document_of_which_a_part_is_refused() {
+    let world = World::new().await;
+    let board = Board::default();
+    let mut run = world.begin(settings(Cleanup::Full), &board).await.unwrap();
+    run.refuse("a", true, "metadata: too much");
+    run.add(document("a", "the rest of it")).await.unwrap();
+    run.add(document("b", "b")).await.unwrap();
+    run.commit().await.unwrap();
+    assert_eq!(world.texts().await, [("b".to_owned(), "b".to_owned())]);
+    assert_eq!(board.progress().failed, 1);
+}
+
+#[tokio::test]
+async fn metadata_that_come_of_a_file_are_bounded() {
+    let world = World::new().await;
+    let settings = IndexSettings { max_metadata_bytes: 300, ..settings(Cleanup::Full) };
+    let mut large = document("a.csv", &format!("text,note\nfirst,{}\n", "x".repeat(400)));
+    large.media_type = "text/csv".to_owned();
+    let load = LoadOptions {
+        csv: CsvMapping { metadata: vec!["note".to_owned()], ..CsvMapping::default() },
+        ..LoadOptions::default()
+    };
+    let news = world.index(IndexSettings { load, ..settings }, vec![large, document("b", "b")]).await.unwrap();
+    assert_eq!((news.progress.added, news.progress.failed), (1, 1));
+    assert!(news.problems[0].message.contains("limits.max_metadata_bytes"), "{:?}", news.problems);
+}
+
+#[tokio::test]
+async fn chunks_that_repeat_too_much_are_refused() {
+    let world = World::new().await;
+    let cut = Cut::By(SplitterSpec::Recursive(RecursiveSpec {
+        chunk_size: 1000,
+        chunk_overlap: Some(1000),
+        ..RecursiveSpec::default()
+    }));
+    let settings = IndexSettings { cutting: Cutting { cut, split_overlong: false }, ..settings(Cleanup::Full) };
+    let news = world.index(settings, vec![document("a", &"word ".repeat(20_000))]).await.unwrap();
+    assert!(news.problems[0].message.contains("chunk_overlap"), "{:?}", news.problems);
+}
+
+#[tokio::test]
+async fn how_much_is_admitted_does_not_make_another_version() {
+    let world = World::new().await;
+    world.index(settings(Cleanup::Full), vec![document("a", "a")]).await.unwrap();
+    let load = LoadOptions { max_text_bytes: 1 << 10, ..LoadOptions::default() };
+    let news = world.index(IndexSettings { load, ..settings(Cleanup::Full) }, vec![document("a", "a")]).await.unwrap();
+    assert_eq!(news.progress.skipped, 1);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,6 +25,9 @@ pub(crate) struct Model {
     pub(crate) fails_after: AtomicUsize,
 }
 
+/// What a text begins with that no model takes.
+pub(crate) const REFUSED: &str = "refused";
+
 const DIMENSION: u32 = 8;
 
 impl Model {
@@ -46,6 +49,9 @@ impl Embeddings for Model {
         if self.embedded.load(Ordering::SeqCst) + texts.len() > self.fails_after.load(Ordering::SeqCst) {
             return Err(Error::Internal("the model failed".to_owned()));
         }
+        if let Some(index) = texts.iter().position(|text| text.starts_with(REFUSED)) {
+            return Err(Error::invalid(format!("texts[{index}]"), "is not for this model"));
+        }
         self.embedded.fetch_add(texts.len(), Ordering::SeqCst);
         let vector = |text: &String| {
             let mut vector = vec![0.1; DIMENSION as usize];
@@ -56,8 +62,13 @@ impl Embeddings for Model {
     }
 }
 
-/// A language model that answers with the last line it is shown.
-pub(crate) struct Author;
+/// A language model that answers with the last line it is shown, and counts how often it is asked.
+#[derive(Default)]
+pub(crate) struct Author {
+    pub(crate) asked: AtomicUsize,
+    /// Does it know one question only?
+    pub(crate) is_short: AtomicBool,
+}
 
 #[async_trait]
 impl LanguageModel for Author {
@@ -77,8 +88,14 @@ impl LanguageModel for Author {
     ) -> Result<Completion> {
         let shown = &messages.last().unwrap().content;
         let line = shown.lines().rev().find(|line| !line.starts_with("</")).unwrap_or_default();
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if line.starts_with(REFUSED) {
+            return Err(Error::invalid("", "400 this is not answered"));
+        }
         let text = match options.schema {
+            None if line == "silence" => String::new(),
             None => format!("about {line}"),
+            Some(_) if self.is_short.load(Ordering::SeqCst) => format!("{{\"questions\": [\"what is {line}?\"]}}"),
             Some(_) => format!("{{\"questions\": [\"what is {line}?\", \"why {line}?\", \"one too many?\"]}}"),
         };
         Ok(Completion { text, is_cut: false, usage: TokenUsage::default() })
@@ -89,6 +106,7 @@ pub(crate) struct World {
     pub(crate) collections: Collections,
     pub(crate) documents: Arc<dyn DocumentStore>,
     pub(crate) model: Arc<Model>,
+    pub(crate) author: Arc<Author>,
     pub(crate) context: RequestContext,
     pub(crate) name: CollectionName,
 }
@@ -107,22 +125,29 @@ impl World {
         let model = Model::new("counting");
         let mut models = Models::default();
         models.embeddings.add_default("counting", model.clone()).unwrap();
-        models.language_models.add_default("author", Arc::new(Author)).unwrap();
+        let author = Arc::new(Author::default());
+        models.language_models.add_default("author", author.clone()).unwrap();
         let collections = Collections::new(vectors, catalog, models);
         let context = RequestContext::new(Principal::anonymous());
         let name = CollectionName::new("docs").unwrap();
+        let world = Self { collections, documents, model, author, context, name };
+        world.create().await;
+        world
+    }
+
+    /// Makes the collection where it is missing.
+    pub(crate) async fn create(&self) {
         let new = NewCollection {
-            name: name.clone(),
+            name: self.name.clone(),
             description: String::new(),
             labels: BTreeMap::new(),
             metric: Metric::Cosine,
             vectors: VectorSource::Model,
         };
-        match collections.create(&context, new).await {
+        match self.collections.create(&self.context, new).await {
             Ok(_) | Err(Error::AlreadyExists { .. }) => {}
             Err(fault) => panic!("{fault}"),
         }
-        Self { collections, documents, model, context, name }
     }
 
     pub(crate) async fn begin(&self, settings: IndexSettings, board: &Board) -> Result<IndexRun> {
@@ -194,6 +219,7 @@ pub(crate) fn settings(cleanup: Cleanup) -> IndexSettings {
         parent_grace: Duration::from_millis(200),
         max_document_bytes: 1 << 20,
         max_text_bytes: 1 << 20,
+        max_metadata_bytes: 1 << 16,
     }
 }
 

@@ -147,10 +147,10 @@ where
                         run.keep(source)?;
                     }
                     for document in documents.documents {
-                        let source = document.source.clone();
+                        let (source, continued) = (document.source.clone(), document.continued);
                         match document_from_message(document, limits) {
                             Ok(document) => self.telling(run.add(document)).await?,
-                            Err(fault) => run.refuse(&source, fault),
+                            Err(fault) => run.refuse(&source, continued, fault),
                         }
                         if self.board.untold_changes() >= CHANGES {
                             self.tell(false).await?;
@@ -159,7 +159,7 @@ where
                 }
                 Some(Step::Commit(v1::IndexCommit {})) => {
                     self.telling(run.commit()).await?;
-                    while self.board.untold_changes() > CHANGES {
+                    while self.board.untold() > CHANGES {
                         self.tell(false).await?;
                     }
                     return self.tell(true).await;

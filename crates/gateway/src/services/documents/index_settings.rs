@@ -64,6 +64,7 @@ pub(super) fn settings_from_message(message: v1::IndexBegin, limits: &Limits) ->
         parent_grace: PARENT_GRACE,
         max_document_bytes: limits.max_document_bytes(),
         max_text_bytes: limits.max_text_bytes(),
+        max_metadata_bytes: limits.max_metadata_bytes(),
     })
 }
 
