@@ -38,7 +38,8 @@ pub(crate) use crate::ingest::collection::{indexed_sources, open_or_create};
 pub(crate) use crate::ingest::flags::Flags;
 pub(crate) use crate::ingest::progress::Progress;
 pub(crate) use crate::ingest::run::{Order, Report, run_once};
-pub(crate) use crate::ingest::summary::Summary;
+pub(crate) use crate::ingest::skip::Skip;
+pub(crate) use crate::ingest::summary::{Summary, skipped_lines};
 pub(crate) use crate::ingest::work::{FoundFile, Work};
 
 /// Keep a collection in step with files: what is new or changed is embedded, the rest is left as it is
@@ -106,6 +107,7 @@ enum Cleanup {
     /// None
     None,
     /// Older versions of the files that came
+    #[value(alias = "scoped-full", alias = "scoped_full")]
     Incremental,
     /// All that did not come again
     Full,

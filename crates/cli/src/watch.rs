@@ -9,6 +9,7 @@ mod known;
 mod roots;
 mod stamp;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +20,9 @@ use tonic::{Code, Status};
 
 use crate::client::{Connection, ServerArgs, block_on};
 use crate::error::{Error, Outcome};
-use crate::ingest::{Flags, Order, Progress, Report, Summary, Work, indexed_sources, open_or_create, run_once};
+use crate::ingest::{
+    Flags, Order, Progress, Report, Skip, Summary, Work, indexed_sources, open_or_create, run_once, skipped_lines,
+};
 use crate::signals::StopSignals;
 use crate::status::describe;
 use crate::terminal::say;
@@ -93,6 +96,8 @@ struct Watch<'a> {
     connection: Connection,
     known: Known,
     has_succeeded: bool,
+    /// What could not be used and was told; of a walk that found it again it is told no more.
+    told: BTreeSet<(String, String)>,
 }
 
 impl<'a> Watch<'a> {
@@ -114,8 +119,16 @@ impl<'a> Watch<'a> {
         let events = Events::of(&roots)?;
         let connection = args.server.connect_unhurried().await?;
         say(format_args!("watching {} for collection {:?}", roots.names(), args.flags.collection));
-        let mut watch =
-            Self { args, begin, roots, progress, connection, known: Known::default(), has_succeeded: false };
+        let mut watch = Self {
+            args,
+            begin,
+            roots,
+            progress,
+            connection,
+            known: Known::default(),
+            has_succeeded: false,
+            told: BTreeSet::new(),
+        };
         let mut is_known = false;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -177,11 +190,11 @@ impl<'a> Watch<'a> {
         self.roots.check()?;
         let kept = work.unusable_sources();
         let Difference { changed, removed, stamps } = self.known.compare(work.files, stamp::is_gone);
+        let skipped = self.not_told(work.skipped);
         if changed.is_empty() && removed.is_empty() {
+            skipped_lines(&skipped).iter().for_each(say);
             return Ok(());
         }
-        // What could not be used is told once.
-        let skipped = if self.has_succeeded { Vec::new() } else { work.skipped };
         let work = Work { files: changed, skipped };
         let order = Arc::new(Order {
             begin: self.begin.clone(),
@@ -199,6 +212,15 @@ impl<'a> Watch<'a> {
         summary.tell_failed();
         say(summary.line(began.elapsed()));
         Ok(())
+    }
+
+    /// What could not be used, and was not told after the walk before.
+    fn not_told(&mut self, skipped: Vec<Skip>) -> Vec<Skip> {
+        let name = |skip: &Skip| (skip.source.clone(), skip.reason.clone());
+        let unusable: Vec<Skip> = skipped.into_iter().filter(Skip::is_unusable).collect();
+        let found = unusable.iter().map(name).collect();
+        let told = std::mem::replace(&mut self.told, found);
+        unusable.into_iter().filter(|skip| !told.contains(&name(skip))).collect()
     }
 
     /// Waits until something changed and it is quiet again. Losing a race against another branch loses no change.

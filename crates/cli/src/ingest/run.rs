@@ -12,7 +12,7 @@ use toller_ingest::Loader;
 use tonic::Status;
 
 use crate::client::Connection;
-use crate::ingest::messages::{Packer, data_bytes};
+use crate::ingest::messages::Packer;
 use crate::ingest::progress::Progress;
 use crate::ingest::skip::{Skip, SkipKind};
 use crate::ingest::work::{Work, is_source_name};
@@ -98,12 +98,7 @@ impl Order {
         }
         let mut packer = Packer::default();
         let send_all = |messages: Vec<v1::IndexDocuments>, send: &mut dyn FnMut(Step) -> bool| {
-            messages.into_iter().all(|message| {
-                let bytes = data_bytes(&message);
-                let is_taken = send(Step::Documents(message));
-                progress.advance(bytes);
-                is_taken
-            })
+            messages.into_iter().all(|message| send(Step::Documents(message)))
         };
         for source in &self.removed {
             if !send_all(packer.remove(source), &mut send) {
@@ -118,11 +113,14 @@ impl Order {
         for found in &self.work.files {
             let source = &found.file.source;
             let messages = match found.read(&self.loader) {
-                Ok(data) => packer.add(source, data),
+                Ok(data) => {
+                    progress.sent(found.bytes());
+                    packer.add(source, data)
+                }
                 Err(reason) => {
                     let kind = if found.file.named { SkipKind::Failure } else { SkipKind::Noted };
                     unread.push(Skip { source: source.clone(), reason: reason.to_string(), kind });
-                    progress.advance(found.bytes());
+                    progress.passed_over(found.bytes());
                     if is_source_name(source) { packer.keep(source) } else { Vec::new() }
                 }
             };

@@ -19,6 +19,8 @@ const NAMES_SHOWN: usize = 3;
 pub(crate) struct Summary {
     collection: String,
     is_dry_run: bool,
+    /// Is it meant that there may be nothing to do?
+    may_be_nothing: bool,
     counts: v1::IndexProgress,
     skipped: Vec<Skip>,
     untold: u64,
@@ -74,6 +76,7 @@ impl Summary {
         Self {
             collection: order.begin.collection.clone(),
             is_dry_run: order.begin.dry_run,
+            may_be_nothing: order.begin.allow_empty_full,
             counts: report.progress,
             skipped,
             untold: report.untold_problems,
@@ -88,7 +91,7 @@ impl Summary {
 
     /// Nothing was indexed or removed, or something that was named could not be used.
     pub(crate) fn is_failure(&self) -> bool {
-        let is_nothing = self.files() == 0 && self.counts.deleted == 0;
+        let is_nothing = self.files() == 0 && self.counts.deleted == 0 && !self.may_be_nothing;
         is_nothing || self.skipped.iter().any(|skip| skip.kind == SkipKind::Failure)
     }
 
@@ -225,7 +228,7 @@ fn in_brackets(parts: &[(u64, &str)]) -> String {
 }
 
 /// One line for each skip, but only one for all expected ones of a reason.
-fn skipped_lines(skipped: &[Skip]) -> Vec<String> {
+pub(crate) fn skipped_lines(skipped: &[Skip]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut expected: Vec<(&str, Vec<String>)> = Vec::new();
     for Skip { source, reason, kind } in skipped {
@@ -266,7 +269,9 @@ mod tests {
     }
 
     fn summary(counts: v1::IndexProgress, skipped: Vec<Skip>) -> Summary {
-        Summary { collection: "docs".to_owned(), is_dry_run: false, counts, skipped, untold: 0, changes: Vec::new() }
+        let collection = "docs".to_owned();
+        let changes = Vec::new();
+        Summary { collection, is_dry_run: false, may_be_nothing: false, counts, skipped, untold: 0, changes }
     }
 
     #[test]

@@ -50,10 +50,11 @@ fn changed(_: &Metadata) -> SystemTime {
     SystemTime::UNIX_EPOCH
 }
 
-/// Is there nothing at the path of a source any more? What cannot be looked at may be there.
+/// Is there no file at the path of a source any more? What cannot be looked at may be there.
 pub(crate) fn is_gone(source: &str) -> bool {
     match std::fs::symlink_metadata(Path::new(source)) {
-        Ok(_) => false,
+        // A folder may have taken its place.
+        Ok(metadata) => metadata.is_dir(),
         Err(fault) => matches!(fault.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     }
 }
@@ -93,6 +94,7 @@ mod tests {
         let path = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
         fs::write(path("a"), "text").unwrap();
         assert!(!is_gone(&path("a")) && is_gone(&path("b")) && is_gone(&path("a/b")) && is_gone(&path("b/c")));
+        assert!(is_gone(root.path().to_str().unwrap()), "a folder is no file");
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("nowhere", path("link")).unwrap();
