@@ -221,6 +221,17 @@ async fn streams_that_are_wrong_name_the_fault_and_change_nothing() {
 }
 
 #[tokio::test]
+async fn every_problem_is_told() {
+    let server = Settings::new().start().await;
+    let client = server.client().await;
+    client.create("docs").await;
+    let table = format!("a,b\n{}1,2\n", "1,2,3\n".repeat(900));
+    let answer = index(&client, begin(v1::IndexCleanup::None), vec![source("rows.csv", &table)]).await.unwrap();
+    assert_eq!((answer.problems.len(), answer.untold_problems), (900, 0));
+    assert_eq!(texts(&client).await, ["a: 1\nb: 2"]);
+}
+
+#[tokio::test]
 async fn many_small_messages_at_once_are_taken() {
     let server = Settings::new().start().await;
     let client = server.client().await;

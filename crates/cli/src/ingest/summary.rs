@@ -321,6 +321,8 @@ mod tests {
     #[test]
     fn failure_is_nothing_done_or_a_named_file_unused() {
         assert!(summary(v1::IndexProgress::default(), Vec::new()).is_failure());
+        let meant = Summary { may_be_nothing: true, ..summary(v1::IndexProgress::default(), Vec::new()) };
+        assert!(!meant.is_failure(), "the collection was empty already");
         let unchanged = v1::IndexProgress { skipped: 1, ..Default::default() };
         assert!(!summary(unchanged, vec![skip("a", "binary", SkipKind::Noted)]).is_failure());
         assert!(summary(unchanged, vec![skip("a", "binary", SkipKind::Failure)]).is_failure());

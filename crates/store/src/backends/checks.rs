@@ -27,6 +27,7 @@ pub(super) fn check_query(params: &VectorParams, using: Option<&VectorName>, vec
 }
 
 /// Ids within one call are distinct, metadata can be written to a file, and vectors fit the collection.
+#[cfg(any(feature = "edge", feature = "qdrant"))]
 pub(super) fn check_records(params: &VectorParams, records: &[Record]) -> Result<()> {
     CheckedIds::default().check(params, records)
 }
@@ -36,7 +37,8 @@ pub(super) fn check_records(params: &VectorParams, records: &[Record]) -> Result
 pub(super) struct CheckedIds(HashMap<DocumentId, usize>);
 
 impl CheckedIds {
-    /// As [`check_records`], for records that come after those that were checked before.
+    /// Ids are distinct, metadata can be written to a file, and vectors fit the collection; for records that come after those that were checked
+    /// before.
     pub(super) fn check(&mut self, params: &VectorParams, records: &[Record]) -> Result<()> {
         let main = params.space(None)?;
         let mut violations = Vec::new();
@@ -66,6 +68,7 @@ impl CheckedIds {
     }
 
     /// All of them, in no order.
+    #[cfg(any(feature = "edge", feature = "qdrant"))]
     pub(super) fn into_ids(self) -> impl Iterator<Item = DocumentId> {
         self.0.into_keys()
     }
