@@ -99,22 +99,40 @@ impl ParentRoom {
     /// Removes, in the background and after a while, parents whose children are gone: of the sources of these ids, or of all where
     /// none are given.
     pub fn sweep_later(&self, context: &RequestContext, note: SweepNote, ids: Option<&[DocumentId]>) {
-        let sources = ids.filter(|_| !note.was_noted).map(|ids| {
+        let sources = ids.map(|ids| {
             let sources: BTreeSet<&str> = ids.iter().filter_map(|id| source_of(id.as_str())).collect();
             sources.into_iter().map(Arc::from).collect()
         });
-        self.sweep_after_grace(context, sources, note.mark);
+        self.sweep_sources_later(context, note, sources);
     }
 
     /// The same for sources by name.
-    pub(crate) fn sweep_after_grace(&self, context: &RequestContext, sources: Option<Vec<Arc<str>>>, mark: SweepMark) {
+    pub(crate) fn sweep_sources_later(
+        &self,
+        context: &RequestContext,
+        note: SweepNote,
+        sources: Option<Vec<Arc<str>>>,
+    ) {
         let (room, context) = (self.clone(), RequestContext::new(context.principal().clone()));
         tokio::spawn(async move {
             tokio::time::sleep(room.grace).await;
-            if let Err(fault) = room.sweep(&context, sources, mark).await {
+            let swept = match note.was_noted {
+                // What was to be swept and was not, since a process was killed, may be of any source.
+                true => room.sweep_all_if_last(&context, note.mark).await,
+                false => room.sweep(&context, sources, note.mark).await,
+            };
+            if let Err(fault) = swept {
                 warn!(%fault, collection = %room.collection.spec().name, "parents whose children are gone could not be removed; the next index run tries again");
             }
         });
+    }
+
+    /// Of many who note the same, one is enough: whoever noted it last.
+    async fn sweep_all_if_last(&self, context: &RequestContext, mark: SweepMark) -> Result<u64> {
+        match self.collection.sweep_mark(context).await? {
+            Some(last) if last == mark => self.sweep(context, None, mark).await,
+            _ => Ok(0),
+        }
     }
 
     /// Removes parents whose children are gone, while no run is under way: one that is may have written parents for children that

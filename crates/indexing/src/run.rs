@@ -262,13 +262,11 @@ impl IndexRun {
         }
         // All of it is visible: what cannot be cleared away now is of no harm, and the next run clears it away.
         let mut cleared = self.staging.clear(&self.context).await;
-        if let Some(SweepNote { was_noted, mark }) = self.sweep {
-            // What was to be swept and was not, since a process was killed, may be of any source.
-            let sources = (!was_noted).then(|| changed.into_iter().collect::<Vec<_>>());
-            if sources.as_ref().is_some_and(Vec::is_empty) {
-                cleared = cleared.and(self.collection.clear_sweep_mark(&self.context, mark).await);
+        if let Some(note) = self.sweep {
+            if changed.is_empty() && !note.was_noted {
+                cleared = cleared.and(self.collection.clear_sweep_mark(&self.context, note.mark).await);
             } else {
-                self.parents.sweep_after_grace(&self.context, sources, mark);
+                self.parents.sweep_sources_later(&self.context, note, Some(changed.into_iter().collect()));
             }
         }
         if let Err(fault) = cleared {

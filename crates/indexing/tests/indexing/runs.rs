@@ -76,7 +76,7 @@ async fn chunks_say_where_they_stand() {
         ("b.jsonl", Some(&two), "third", [2, 0, 1, 1]),
         ("d/a.md", None, "# The *dog*", [0, 1, 2, 2]),
         ("d/a.md", None, "é one\ntwo", [1, 14, 4, 5]),
-        ("d/a.md", None, "three", [2, 24, 7, 7]),
+        ("d/a.md", None, "three", [2, 25, 7, 7]),
     ];
     assert_eq!(seen, expected.map(|(source, line, text, place)| (source.to_owned(), line, text, place)));
     let notes = records.values().find(|(text, _)| text == "three").map(|(_, metadata)| metadata).unwrap();
