@@ -79,6 +79,7 @@ pub use loader::{DEFAULT_MAX_FILE_BYTES, Loader};
 pub use options::{CsvMapping, DEFAULT_MAX_TEXT_BYTES, HtmlOptions, JsonMapping, LoadOptions};
 pub use recursive::{
     DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE, MAX_SEPARATORS, RecursiveSplitter, RecursiveSplitterBuilder,
+    default_chunk_overlap,
 };
 pub use semantic::{DEFAULT_BUFFER_SIZE, MAX_BUFFER_SIZE, SemanticSentences, SemanticSplitter};
 pub use sentence::SentenceSplitter;
@@ -90,7 +91,7 @@ pub use spec::{
 };
 pub use splitter::{Chunk, Splitter};
 pub use structure::{Heading, Structure};
-pub use token::{TOKEN_OVERLAP_DIVISOR, TokenSplitter};
+pub use token::TokenSplitter;
 pub use token_limit::TokenLimit;
 pub use walk::{STANDARD_INPUT, SourceFile, Walk, WalkOptions, walk, walk_with};
 pub use whole::WholeSplitter;
