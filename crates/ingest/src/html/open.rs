@@ -60,7 +60,7 @@ impl OpenElements {
         }
     }
 
-    /// Ends the element at a place, the innermost of its name and its groups, and nothing of what is within it.
+    /// Ends the element at a place, and nothing of what is within it.
     pub(super) fn end_only(&mut self, place: usize) {
         if let Some(element) = self.elements.get_mut(place) {
             let element = std::mem::take(element);
@@ -68,13 +68,22 @@ impl OpenElements {
         }
     }
 
+    /// Takes an element that ended from the places by name and by group. Where one within it is still open its place stays until that
+    /// ends, so that the last place is always that of an open element.
     fn forget(&mut self, element: Element) {
-        if let Some(places) = element.name.and_then(|name| self.by_name.get_mut(name)) {
-            places.pop();
+        let Self { elements, by_name, by_group, .. } = self;
+        let has_ended = |place: &usize| elements.get(*place).is_none_or(|element| element.name.is_none());
+        let trim = |places: &mut Vec<usize>| {
+            while places.last().is_some_and(has_ended) {
+                places.pop();
+            }
+        };
+        if let Some(places) = element.name.and_then(|name| by_name.get_mut(name)) {
+            trim(places);
         }
         for group in element.groups.numbers() {
-            if let Some(places) = self.by_group.get_mut(group) {
-                places.pop();
+            if let Some(places) = by_group.get_mut(group) {
+                trim(places);
             }
         }
     }
@@ -84,7 +93,7 @@ impl OpenElements {
         self.by_group.get(group as usize)?.last().copied()
     }
 
-    /// The place of the outermost element of a group.
+    /// The place of the outermost element of a group that has one element at most, or no elements that end before those within them.
     pub(super) fn first(&self, group: Group) -> Option<usize> {
         self.by_group.get(group as usize)?.first().copied()
     }
@@ -143,6 +152,22 @@ mod tests {
         );
         open.end(1);
         assert_eq!(open.innermost(), None);
+    }
+
+    #[test]
+    fn one_that_ended_is_not_found_after_those_within_it() {
+        let mut open = OpenElements::default();
+        open.push(b"form", group(Group::Special));
+        open.push(b"div", group(Group::Special));
+        open.push(b"form", group(Group::Special));
+        open.push(b"div", group(Group::Special));
+        open.end_only(0);
+        open.end_only(2);
+        assert_eq!((open.last(Group::Special), open.last_named(b"form")), (Some(3), None));
+        open.end(3);
+        assert_eq!((open.last(Group::Special), open.innermost()), (Some(1), Some(1)));
+        open.end(1);
+        assert_eq!((open.last(Group::Special), open.innermost()), (None, None));
     }
 
     #[test]

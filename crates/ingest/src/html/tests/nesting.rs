@@ -62,6 +62,8 @@ fn what_is_hidden_does_not_end_before() {
         "<div><table hidden><tr><td>no</div>no</table>yes</div>",
         "<p hidden>no<button>no<p>no</button>no</p>yes",
         "<b>yes<div hidden>no</b>no</div></b>",
+        "<form><div hidden>no</form>no<form></form>no</div>yes",
+        "<form><div><div hidden>no</form>no</span>no</div>yes</div>",
         "<template><ul><li>no</ul><p>no<div>no</div></template>yes",
         "<ul><li>yes<template><li>no</li></template></ul>",
         "<svg><desc><p>no</p><div>no</div></desc><text>no</text></svg>yes",
