@@ -95,7 +95,7 @@ impl Reading {
         if name == b"html" && attribute(tag, b"xmlns").is_some_and(|namespace| namespace.trim_ascii() == XHTML) {
             self.is_xhtml = true;
         }
-        let begins = nesting::begin(&mut self.open, name, leaves_foreign(tag));
+        let begins = nesting::begin(&mut self.open, name, || leaves_foreign(tag));
         if begins == Begins::Nothing {
             return State::Data;
         }

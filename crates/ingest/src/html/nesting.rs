@@ -15,12 +15,12 @@ pub(super) enum Begins {
 }
 
 /// Ends what cannot be around the element that begins.
-pub(super) fn begin(open: &mut OpenElements, name: &[u8], leaves_foreign: bool) -> Begins {
-    if leaves_foreign {
-        leave_foreign(open);
-    }
+pub(super) fn begin(open: &mut OpenElements, name: &[u8], leaves_foreign: impl FnOnce() -> bool) -> Begins {
     if is_in_foreign(open) {
-        return Begins::Element;
+        if !leaves_foreign() {
+            return Begins::Element;
+        }
+        leave_foreign(open);
     }
     match name {
         b"head" => return Begins::Nothing,
@@ -54,8 +54,8 @@ pub(super) fn begin(open: &mut OpenElements, name: &[u8], leaves_foreign: bool) 
     if matches!(name, b"a" | b"nobr") {
         end(open, name);
     }
-    if element::ends_paragraph(name)
-        && let Some(paragraph) = paragraph(open)
+    if let Some(paragraph) = paragraph(open)
+        && element::ends_paragraph(name)
     {
         open.end(paragraph);
     }
@@ -77,12 +77,14 @@ fn begin_table_part(open: &mut OpenElements, name: &[u8]) -> Begins {
 
 /// Ends what an end tag ends, and says which element that was.
 pub(super) fn end(open: &mut OpenElements, name: &[u8]) -> Option<usize> {
-    if let Some(place) = open.last_named(name).filter(|place| Some(*place) > open.last(Group::Html)) {
-        open.end(place);
-        return Some(place);
-    }
-    if matches!(name, b"p" | b"br") {
-        leave_foreign(open);
+    if open.last(Group::Foreign) > open.last(Group::Html) {
+        if let Some(place) = open.last_named(name).filter(|place| Some(*place) > open.last(Group::Html)) {
+            open.end(place);
+            return Some(place);
+        }
+        if matches!(name, b"p" | b"br") {
+            leave_foreign(open);
+        }
     }
     let place = match name {
         b"p" => paragraph(open),
@@ -103,8 +105,7 @@ pub(super) fn end(open: &mut OpenElements, name: &[u8]) -> Option<usize> {
         end_implied(open, place);
     }
     // Blocks within a form or bold text outlive it.
-    let may_be_outlived = name == b"form" || element::is_formatting(name);
-    if may_be_outlived && open.last(Group::Special) > Some(place) {
+    if open.last(Group::Special) > Some(place) && (name == b"form" || element::is_formatting(name)) {
         open.end_only(place);
     } else {
         open.end(place);
