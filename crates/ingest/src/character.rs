@@ -3,7 +3,7 @@
 use crate::cascade::{Level, Merged, Rules, cascade};
 use crate::error::Error;
 use crate::length::Length;
-use crate::recursive::{DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE, check_size};
+use crate::recursive::{DEFAULT_CHUNK_SIZE, check_size, default_chunk_overlap};
 use crate::separator::{KeepSeparator, Separator};
 use crate::splitter::{Chunk, Splitter};
 use crate::strip::Strip;
@@ -50,7 +50,7 @@ impl Splitter for CharacterSplitter {
 #[derive(Debug, Clone)]
 pub struct CharacterSplitterBuilder {
     chunk_size: usize,
-    chunk_overlap: usize,
+    chunk_overlap: Option<usize>,
     separator: Separator,
     keep_separator: KeepSeparator,
     strip_whitespace: bool,
@@ -61,7 +61,7 @@ impl Default for CharacterSplitterBuilder {
     fn default() -> Self {
         Self {
             chunk_size: DEFAULT_CHUNK_SIZE,
-            chunk_overlap: DEFAULT_CHUNK_OVERLAP,
+            chunk_overlap: None,
             separator: Separator::literal("\n\n"),
             keep_separator: KeepSeparator::default(),
             strip_whitespace: true,
@@ -78,10 +78,10 @@ impl CharacterSplitterBuilder {
         self
     }
 
-    /// Most code points that a chunk repeats of the one before; 0 to the chunk size.
+    /// Most code points that a chunk repeats of the one before; 0 to the chunk size. [`default_chunk_overlap`] unless set.
     #[must_use]
     pub fn chunk_overlap(mut self, code_points: usize) -> Self {
-        self.chunk_overlap = code_points;
+        self.chunk_overlap = Some(code_points);
         self
     }
 
@@ -118,7 +118,8 @@ impl CharacterSplitterBuilder {
     /// # Errors
     /// Names the parameter that is out of its range.
     pub fn build(self) -> Result<CharacterSplitter, Error> {
-        check_size(self.chunk_size, self.chunk_overlap)?;
+        let chunk_overlap = self.chunk_overlap.unwrap_or_else(|| default_chunk_overlap(self.chunk_size));
+        check_size(self.chunk_size, chunk_overlap)?;
         let mut separators = vec![self.separator];
         if self.hard_limit {
             separators.push(Separator::graphemes());
@@ -126,7 +127,7 @@ impl CharacterSplitterBuilder {
         Ok(CharacterSplitter {
             rules: Rules {
                 chunk_size: self.chunk_size,
-                chunk_overlap: self.chunk_overlap,
+                chunk_overlap,
                 length: Length::CodePoints,
                 keep_separator: self.keep_separator,
                 strip: Strip::whitespace(self.strip_whitespace),

@@ -11,6 +11,7 @@ use crate::span::SpanChunks;
 use crate::splitter::{Chunk, Splitter};
 use crate::strip::Strip;
 use crate::structure::{Heading, Structure};
+use crate::title;
 
 /// Levels of headings.
 pub const HEADING_LEVELS: usize = 6;
@@ -19,7 +20,7 @@ pub const HEADING_LEVELS: usize = 6;
 /// `HTMLHeaderTextSplitter`.
 ///
 /// A section goes from one heading to the next, and its chunks carry the titles above it in their metadata: `Header 1` to `Header 6`,
-/// unless named otherwise. A heading of level n ends those of level n and deeper. Headings of levels that have no name are text.
+/// unless named otherwise, each cut at [`crate::MAX_TITLE_BYTES`]. A heading of level n ends those of level n and deeper. Headings of levels that have no name are text.
 ///
 /// Bodies are the source's own, byte by byte. A heading without a body goes with the section below it: its title is in the metadata
 /// there, and when headings are kept it begins that chunk. Where no deeper section follows, the heading itself is the chunk, stripped or
@@ -150,7 +151,9 @@ impl HeadingSplitter {
     fn titles(&self, above: &[&Heading]) -> Metadata {
         above
             .iter()
-            .filter_map(|heading| Some((self.name(heading.level)?.to_owned(), Value::from(heading.title.as_str()))))
+            .filter_map(|heading| {
+                Some((self.name(heading.level)?.to_owned(), Value::from(title::bounded(&heading.title).as_ref())))
+            })
             .collect()
     }
 }
@@ -258,6 +261,13 @@ mod tests {
         let splitter = HeadingSplitter::default().strip_headings(true).inner(Arc::new(recursive));
         let expected = [("é one two", "A"), ("three four", "A"), ("five", "B")];
         assert_eq!(split(&splitter, "# A\né one two three four\n# B\nfive"), pairs(&expected));
+    }
+
+    #[test]
+    fn titles_are_bounded() {
+        let text = format!("# {}\n\ntext", "x".repeat(1000));
+        let chunks = split(&HeadingSplitter::default().strip_headings(true), &text);
+        assert_eq!(chunks, pairs(&[("text", &format!("{}…", "x".repeat(509)))]));
     }
 
     #[test]

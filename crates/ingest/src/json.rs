@@ -1,6 +1,6 @@
 //! JSON: a file as one text, or the records in it as documents; and files with a record on each line.
 
-mod scan;
+pub(crate) mod scan;
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::load::LoadedDocument;
 use crate::options::JsonMapping;
 use crate::skip::{FailedPart, Part, SkipReason};
 use crate::structure::Structure;
-use crate::whitespace;
+use crate::{title, whitespace};
 
 /// Levels of nesting whose joints are kept; chunks that are small enough to need deeper ones are cut at line ends.
 const STRUCTURE_LEVELS: usize = 6;
@@ -26,7 +26,7 @@ pub(crate) fn document(text: String) -> Result<LoadedDocument, SkipReason> {
     Ok(LoadedDocument { text, structure, ..LoadedDocument::default() })
 }
 
-/// The records that a mapping names. Only one of them is in memory beside the file. O(n).
+/// The records that a mapping names, also those without text. Only one of them is in memory beside the file. O(n).
 pub(crate) fn records(text: String, mapping: &JsonMapping) -> Result<Records, SkipReason> {
     check(&text)?;
     let pointer = mapping.records.clone().unwrap_or_default();
@@ -40,7 +40,7 @@ pub(crate) fn records(text: String, mapping: &JsonMapping) -> Result<Records, Sk
     Ok(Records { text, pointer, place, entries, mapping, given: 0 })
 }
 
-/// The lines of a file, each of them a record. Empty lines are passed over. O(n).
+/// The lines of a file, each of them a record, also those whose record has no text. Empty lines are passed over. O(n).
 pub(crate) fn lines(text: String, mapping: &JsonMapping) -> Lines {
     Lines { text, at: 0, line: 0, mapping: Mapping::new(mapping) }
 }
@@ -70,7 +70,7 @@ impl Mapping {
         Self { content: mapping.content.clone(), metadata: mapping.metadata.clone() }
     }
 
-    /// A record, as it is written, as a document.
+    /// A record, as it is written, as a document; one without text has no metadata either.
     fn document(&self, record: &str, lines_before: usize) -> Result<LoadedDocument, SkipReason> {
         let json: Json = serde_json::from_str(record).map_err(|fault| invalid(&fault, lines_before))?;
         let text = match &self.content {
@@ -80,16 +80,15 @@ impl Mapping {
             },
             Some(pointer) => match json.pointer(pointer) {
                 Some(Json::String(text)) => text.clone(),
-                None | Some(Json::Null) => {
-                    return Err(SkipReason::NothingAt { pointer: pointer.clone(), wanted: "text" });
-                }
+                Some(Json::Null) => String::new(),
+                None => return Err(SkipReason::NothingAt { pointer: pointer.clone(), wanted: "text" }),
                 Some(Json::Bool(value)) => value.to_string(),
                 Some(Json::Number(value)) => value.to_string(),
                 Some(value) => serde_json::to_string_pretty(value).map_err(|fault| invalid(&fault, lines_before))?,
             },
         };
-        if text.chars().all(whitespace::is_space) {
-            return Err(SkipReason::Empty);
+        if whitespace::is_blank(&text) {
+            return Ok(LoadedDocument::default());
         }
         let metadata = self.metadata(&json, record, lines_before)?;
         Ok(LoadedDocument { text, metadata, ..LoadedDocument::default() })
@@ -159,7 +158,7 @@ impl Iterator for Records {
         let record = self.text.get(value).unwrap_or_default();
         // The lines before are not counted: a record that was read as JSON once fails for other reasons.
         let document = self.mapping.document(record, 0).map(|mut document| {
-            document.metadata.insert(key::JSON_POINTER.to_owned(), Value::from(pointer));
+            document.metadata.insert(key::JSON_POINTER.to_owned(), Value::from(title::bounded(&pointer).as_ref()));
             document
         });
         Some(document.map_err(|reason| FailedPart { part: Part::Record(self.given), reason }))
@@ -259,7 +258,7 @@ mod tests {
             seen(records(text.to_owned(), &by_items).unwrap()),
             [
                 r#"One {"json_pointer":"/items/0","t":["a",{"b":1.5}],"y":1967}"#,
-                "[record 2: empty]",
+                r#" {"json_pointer":"/items/1"}"#,
                 "{\n  \"x\": [\n    1\n  ]\n} {\"json_pointer\":\"/items/2\"}",
                 "[record 4: it has no text at the JSON pointer \"/body\", change the mapping]",
                 r#"7 {"json_pointer":"/items/4","y":null}"#,

@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use crate::error::Error;
+use crate::json::scan::{pointer_token, string_end};
+use crate::title::MAX_TITLE_BYTES;
 
 /// Deepest nesting of arrays and objects.
 pub(crate) const MAX_JSON_DEPTH: usize = 128;
@@ -145,14 +147,19 @@ impl<'t> JsonOutline<'t> {
         }
         let mut pointer = String::new();
         for name in names.into_iter().rev() {
+            // What is cut off anyway is not made, since it would be made for every chunk.
+            if pointer.len() > MAX_TITLE_BYTES {
+                break;
+            }
             pointer.push('/');
             match name {
                 Name::Index(index) => pointer.push_str(&index.to_string()),
                 Name::Key(bytes) => {
-                    let quoted = self.text.get(bytes.clone()).unwrap_or_default();
+                    let written = self.text.get(bytes.start + 1..bytes.end - 1).unwrap_or_default();
+                    let written = written.get(..beginning(written)).unwrap_or_default();
                     // Half of a surrogate pair is no text: such a key is named as it is written.
-                    let key = serde_json::from_str(quoted).unwrap_or_else(|_| quoted.trim_matches('"').to_owned());
-                    pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                    let key = serde_json::from_str(&format!("\"{written}\"")).unwrap_or_else(|_| written.to_owned());
+                    pointer.push_str(&pointer_token(&key));
                 }
             }
         }
@@ -160,18 +167,22 @@ impl<'t> JsonOutline<'t> {
     }
 }
 
-/// The byte after the string whose opening quote is at `start`.
-fn string_end(text: &str, start: usize) -> usize {
-    let mut is_escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(start + 1) {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => return at + 1,
-            _ => {}
+/// How much of a key, as it is written, says more than [`MAX_TITLE_BYTES`] bytes; all of it where it is shorter. Escapes stay whole, though
+/// not always both of a pair.
+fn beginning(written: &str) -> usize {
+    let mut characters = written.char_indices();
+    while let Some((at, character)) = characters.next() {
+        // What takes the most to write takes six bytes for one.
+        if at > 6 * MAX_TITLE_BYTES {
+            return at;
+        }
+        if character == '\\'
+            && let Some((_, 'u')) = characters.next()
+        {
+            characters.by_ref().take(4).for_each(drop);
         }
     }
-    text.len()
+    written.len()
 }
 
 /// The byte after the number or word that begins at `start`.

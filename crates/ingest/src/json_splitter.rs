@@ -5,20 +5,20 @@ use toller_core::Value;
 use crate::cascade::{Level, Merged, Rules, cascade};
 use crate::error::Error;
 use crate::json_outline::JsonOutline;
+use crate::key::JSON_PATH;
 use crate::length::Length;
 use crate::recursive::{DEFAULT_CHUNK_SIZE, check_size};
 use crate::separator::KeepSeparator;
 use crate::splitter::{Chunk, Splitter};
 use crate::strip::Strip;
 use crate::structure::Structure;
-
-/// The metadata of a chunk of JSON: the pointer (RFC 6901) of the first value that lies wholly within it, such as `/books/0/title`.
-pub const JSON_PATH: &str = "json_path";
+use crate::title;
 
 /// Cuts JSON between its values: the members of the outermost array or object first, those of the ones within only where a member is
 /// longer than a chunk.
 ///
-/// Chunks are parts of the source, so most of them are not JSON by themselves; [`JSON_PATH`] in their metadata says where they belong.
+/// Chunks are parts of the source, so most of them are not JSON by themselves; [`JSON_PATH`] in their metadata says where they belong, cut at
+/// [`crate::MAX_TITLE_BYTES`].
 /// Every comma, key and bracket is in one of them. A chunk is longer than the chunk size only when one string or number is, with its key
 /// and the brackets beside it: a scalar is never cut. Structure changes nothing.
 ///
@@ -49,7 +49,7 @@ impl JsonSplitter {
         let (mut chunks, steps) = cascade(text, &levels, &self.rules)?;
         for chunk in &mut chunks {
             if let Some(pointer) = outline.pointer_within(&chunk.bytes) {
-                chunk.metadata.insert(JSON_PATH.to_owned(), Value::from(pointer.as_str()));
+                chunk.metadata.insert(JSON_PATH.to_owned(), Value::from(title::bounded(&pointer).as_ref()));
             }
         }
         Ok((chunks, steps))
@@ -122,6 +122,27 @@ mod tests {
     fn a_scalar_is_never_cut() {
         let text = r#"["aaaaaaaaaaaa", 1, 2]"#;
         assert_eq!(split(6, text), pairs(&[(r#"["aaaaaaaaaaaa","#, "/0"), ("1, 2]", "/1")]));
+    }
+
+    #[test]
+    fn paths_of_long_keys_are_bounded_and_made_soon() {
+        let started = std::time::Instant::now();
+        for (key, path) in [
+            ("k\\n".repeat(300_000), format!("/{}k…", "k\n".repeat(253))),
+            ("\\u00e9".repeat(150_000), format!("/{}…", "é".repeat(254))),
+            // It cannot be read in part, and is named as it is written.
+            (format!("x{}", "\\udc15".repeat(150_000)), format!("/x{}\\ud…", "\\udc15".repeat(84))),
+        ] {
+            let text = format!(r#"{{"{key}": [{}0]}}"#, "1, ".repeat(20_000));
+            let chunks = JsonSplitter::new(10).unwrap().split(&text).unwrap();
+            assert!(chunks.len() > 4_000);
+            assert!(
+                chunks.iter().all(|chunk| chunk.metadata[JSON_PATH] == Value::from(path.as_str())),
+                "{:?}",
+                chunks[1].metadata
+            );
+        }
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
     }
 
     #[test]

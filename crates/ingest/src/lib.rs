@@ -55,6 +55,7 @@ mod structure;
 mod syntax;
 mod table;
 mod text;
+mod title;
 mod token;
 mod token_limit;
 mod token_places;
@@ -72,13 +73,14 @@ pub use error::Error;
 pub use format::{Format, charset_of};
 pub use hash::{HashAlgorithm, canonical_json, document_key};
 pub use headings::{HEADING_LEVELS, HeadingSplitter, default_heading_name};
-pub use json_splitter::{JSON_PATH, JsonSplitter};
+pub use json_splitter::JsonSplitter;
 pub use language::Language;
 pub use load::{Documents, LoadedDocument, load};
 pub use loader::{DEFAULT_MAX_FILE_BYTES, Loader};
 pub use options::{CsvMapping, DEFAULT_MAX_TEXT_BYTES, HtmlOptions, JsonMapping, LoadOptions};
 pub use recursive::{
     DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE, MAX_SEPARATORS, RecursiveSplitter, RecursiveSplitterBuilder,
+    default_chunk_overlap,
 };
 pub use semantic::{DEFAULT_BUFFER_SIZE, MAX_BUFFER_SIZE, SemanticSentences, SemanticSplitter};
 pub use sentence::SentenceSplitter;
@@ -90,7 +92,8 @@ pub use spec::{
 };
 pub use splitter::{Chunk, Splitter};
 pub use structure::{Heading, Structure};
-pub use token::{TOKEN_OVERLAP_DIVISOR, TokenSplitter};
+pub use title::MAX_TITLE_BYTES;
+pub use token::TokenSplitter;
 pub use token_limit::TokenLimit;
 pub use walk::{STANDARD_INPUT, SourceFile, Walk, WalkOptions, walk, walk_with};
 pub use whole::WholeSplitter;

@@ -1,5 +1,7 @@
 //! From the bytes of a file to documents; where the bytes are from is not asked here.
 
+use std::borrow::Cow;
+
 use toller_core::{Metadata, Value};
 
 use crate::format::Format;
@@ -8,14 +10,14 @@ use crate::options::LoadOptions;
 use crate::skip::{FailedPart, Part, SkipReason};
 use crate::structure::Structure;
 use crate::text::{self, Charset, Decoded};
-use crate::{html, json, markdown, pdf, rst, table};
+use crate::{html, json, markdown, pdf, rst, table, title, whitespace};
 
 /// A text with what its format knows of it: a file, or a page, row or record of one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LoadedDocument {
     /// The text.
     pub text: String,
-    /// Its title, where the format has one.
+    /// Its title, where the format has one; of at most [`crate::MAX_TITLE_BYTES`] bytes.
     pub title: Option<String>,
     /// What the format knows: the page, the row, the language and such; see [`crate::key`].
     pub metadata: Metadata,
@@ -27,7 +29,7 @@ pub struct LoadedDocument {
 /// record that [`LoadOptions::json`] names.
 ///
 /// Files that are many documents give them one by one, so that memory holds the file and one of them; a PDF is held as its
-/// objects, a few times its size.
+/// objects, a few times its size. Parts without text are passed over, and count all the same.
 ///
 /// ```
 /// use toller_ingest::{Format, LoadOptions, load};
@@ -40,12 +42,13 @@ pub struct LoadedDocument {
 /// ```
 ///
 /// # Errors
-/// Why nothing of the file can be used. What is wrong with a part of it comes from the iterator.
+/// Why nothing of the file can be used: [`SkipReason::Empty`] when all of its parts are without text. What is wrong with a part of it comes
+/// from the iterator.
 pub fn load(format: Format, bytes: Vec<u8>, options: &LoadOptions) -> Result<Documents, SkipReason> {
     options.check().map_err(|fault| SkipReason::InvalidOptions(Box::new(fault)))?;
     let limit = options.max_text_bytes;
     if format == Format::Pdf {
-        return Ok(Documents::new(pdf::pages(bytes, limit)?, limit));
+        return Documents::begin(pdf::pages(bytes, limit)?, page_of, limit, None);
     }
     let charset = match options.encoding() {
         Some(encoding) => Charset::Exactly(encoding),
@@ -56,20 +59,23 @@ pub fn load(format: Format, bytes: Vec<u8>, options: &LoadOptions) -> Result<Doc
     if text.len() > limit {
         return Err(SkipReason::TextTooLarge { limit });
     }
-    let documents = match format {
-        Format::Json if !options.json.is_empty() => Documents::new(json::records(text, &options.json)?, limit),
-        Format::JsonLines => Documents::new(json::lines(text, &options.json), limit),
-        Format::Csv | Format::Tsv => Documents::new(table::rows(text, format, &options.csv)?, limit),
+    match format {
+        Format::Json if !options.json.is_empty() => {
+            Documents::begin(json::records(text, &options.json)?, record_of, limit, encoding)
+        }
+        Format::JsonLines => Documents::begin(json::lines(text, &options.json), line_of, limit, encoding),
+        Format::Csv | Format::Tsv => {
+            Documents::begin(table::rows(text, format, &options.csv)?, row_of, limit, encoding)
+        }
         other => {
             let document = whole(other, text, options)?;
             if document.text.len() > limit {
                 return Err(SkipReason::TextTooLarge { limit });
             }
             // Its own limit was applied just now; a title may come on top.
-            Documents::new(std::iter::once(Ok(document)), usize::MAX)
+            Documents::begin(std::iter::once(Ok(document)), record_of, usize::MAX, encoding)
         }
-    };
-    Ok(documents.encoded_in(encoding))
+    }
 }
 
 /// A file that is one document.
@@ -95,32 +101,38 @@ fn whole(format: Format, text: String, options: &LoadOptions) -> Result<LoadedDo
 
 type Parts = Box<dyn Iterator<Item = Result<LoadedDocument, FailedPart>> + Send>;
 
-/// The documents of a file, in its order; [`load`] makes them.
+/// Which part a document is, by what its format says of it or by how many came before it, passed over or not.
+type PartOf = fn(&LoadedDocument, usize) -> Part;
+
+/// The documents of a file, in its order; [`load`] makes them. Titles are cut at [`crate::MAX_TITLE_BYTES`].
 ///
 /// A part that cannot be used is an error with its number, and the next part follows. When all that was given together is
 /// longer than [`LoadOptions::max_text_bytes`], the document that would be too much is the last error.
 pub struct Documents {
     parts: Parts,
+    part_of: PartOf,
+    /// The first, which was asked for to see whether there is one.
+    first: Option<Result<LoadedDocument, FailedPart>>,
     limit: usize,
     bytes_left: usize,
     encoding: Option<&'static str>,
-    given: usize,
+    read: usize,
     is_over: bool,
 }
 
 impl Documents {
-    fn new(
-        parts: impl Iterator<Item = Result<LoadedDocument, FailedPart>> + Send + 'static,
-        max_text_bytes: usize,
-    ) -> Self {
-        let parts = Box::new(parts);
-        Self { parts, limit: max_text_bytes, bytes_left: max_text_bytes, encoding: None, given: 0, is_over: false }
-    }
-
     /// With the encoding in the metadata of each document, when it is not UTF-8.
-    fn encoded_in(mut self, encoding: Option<&'static str>) -> Self {
-        self.encoding = encoding;
-        self
+    fn begin(
+        parts: impl Iterator<Item = Result<LoadedDocument, FailedPart>> + Send + 'static,
+        part_of: PartOf,
+        limit: usize,
+        encoding: Option<&'static str>,
+    ) -> Result<Self, SkipReason> {
+        let parts = Box::new(parts);
+        let mut documents =
+            Self { parts, part_of, first: None, limit, bytes_left: limit, encoding, read: 0, is_over: false };
+        documents.first = Some(documents.next().ok_or(SkipReason::Empty)?);
+        Ok(documents)
     }
 }
 
@@ -128,43 +140,60 @@ impl Iterator for Documents {
     type Item = Result<LoadedDocument, FailedPart>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
         if self.is_over {
             return None;
         }
-        let part = self.parts.next()?;
-        self.given += 1;
-        let Ok(mut document) = part else {
-            return Some(part);
+        let mut document = loop {
+            self.read += 1;
+            match self.parts.next()? {
+                Ok(document) if whitespace::is_blank(&document.text) => {}
+                Ok(document) => break document,
+                Err(fault) => return Some(Err(fault)),
+            }
         };
         match self.bytes_left.checked_sub(document.text.len().saturating_add(metadata_bytes(&document.metadata))) {
             Some(left) => self.bytes_left = left,
             None => {
                 self.is_over = true;
                 let reason = SkipReason::TextTooLarge { limit: self.limit };
-                return Some(Err(FailedPart { part: part_of(&document, self.given), reason }));
+                return Some(Err(FailedPart { part: (self.part_of)(&document, self.read), reason }));
             }
         }
         if let Some(encoding) = self.encoding {
             document.metadata.insert(key::ENCODING.to_owned(), Value::from(encoding));
         }
+        if let Some(title) = &mut document.title
+            && let Cow::Owned(cut) = title::bounded(title)
+        {
+            *title = cut;
+        }
         Some(Ok(document))
     }
 }
 
-/// What a document calls itself; the number of documents before it says it else.
-fn part_of(document: &LoadedDocument, given: usize) -> Part {
-    let number = |key: &str| match document.metadata.get(key) {
+fn page_of(document: &LoadedDocument, read: usize) -> Part {
+    Part::Page(number(document, key::PAGE).unwrap_or(read))
+}
+
+fn line_of(document: &LoadedDocument, read: usize) -> Part {
+    Part::Line(number(document, key::LINE).unwrap_or(read))
+}
+
+fn row_of(_document: &LoadedDocument, read: usize) -> Part {
+    Part::Row(read)
+}
+
+fn record_of(_document: &LoadedDocument, read: usize) -> Part {
+    Part::Record(read)
+}
+
+fn number(document: &LoadedDocument, key: &str) -> Option<usize> {
+    match document.metadata.get(key) {
         Some(Value::Int(number)) => usize::try_from(*number).ok(),
         _ => None,
-    };
-    if let Some(page) = number(key::PAGE) {
-        Part::Page(page)
-    } else if let Some(row) = number(key::ROW) {
-        Part::Row(row)
-    } else if let Some(line) = number(key::LINE) {
-        Part::Line(line)
-    } else {
-        Part::Record(given)
     }
 }
 
@@ -186,6 +215,7 @@ fn value_bytes(value: &Value) -> usize {
 mod tests {
     use super::*;
     use crate::code_language::CodeLanguage;
+    use crate::title::MAX_TITLE_BYTES;
 
     fn only(format: Format, bytes: &[u8]) -> LoadedDocument {
         let mut documents = load(format, bytes.to_vec(), &LoadOptions::default()).unwrap();
@@ -233,6 +263,62 @@ mod tests {
         assert_eq!(last.part, Part::Line(3));
         assert!(matches!(last.reason, SkipReason::TextTooLarge { limit: 60 }));
         assert!(documents.next().is_none());
+    }
+
+    #[test]
+    fn parts_without_text_are_passed_over_and_counted() {
+        let mapping =
+            r#"{"json": {"records": "", "content": "/body"}, "csv": {"content": ["body"], "metadata": ["id"]}}"#;
+        let options: LoadOptions = serde_json::from_str(mapping).unwrap();
+        let parts = |format, text: &str| -> Vec<_> {
+            let documents = load(format, text.as_bytes().to_vec(), &options).unwrap();
+            documents.map(|part| part.map_or_else(|fault| fault.to_string(), |document| document.text)).collect()
+        };
+        let table = "id,body\n1, \n2,two\n,\n4,four,4,\n,\n,\n";
+        let fault = "row 4: it has 4 fields where the header has 2 columns, quote what is one field";
+        assert_eq!(parts(Format::Csv, table), ["two", fault]);
+        let rows: Vec<_> = load(Format::Csv, table.into(), &options).unwrap().filter_map(Result::ok).collect();
+        assert_eq!(rows[0].metadata["row"], Value::Int(2));
+        let records = r#"[{"body": ""}, {"body": "two"}, {"body": null}, {"body": " \n"}, {}]"#;
+        let fault = "record 5: it has no text at the JSON pointer \"/body\", change the mapping";
+        assert_eq!(parts(Format::Json, records), ["two", fault]);
+        let lines = "{\"body\": \"\"}\n\n{\"body\": \"three\"}\n{\"body\": null}\n";
+        assert_eq!(parts(Format::JsonLines, lines), ["three"]);
+        // What is too much is named by its place in the file.
+        let small = LoadOptions { max_text_bytes: 280, ..options.clone() };
+        let texts = format!(r#"[{{"body":""}}{}]"#, r#",{"body":"x"}"#.repeat(19));
+        let fault = load(Format::Json, texts.into(), &small).unwrap().last().unwrap().unwrap_err();
+        assert_eq!(fault.part, Part::Record(20));
+    }
+
+    #[test]
+    fn a_file_of_parts_without_text_is_empty() {
+        let options: LoadOptions = serde_json::from_str(r#"{"json": {"records": "", "content": "/body"}}"#).unwrap();
+        for (format, text) in [
+            (Format::Csv, "a,b\n,\n\" \",\n"),
+            (Format::Tsv, "a\tb\n"),
+            (Format::Json, r#"[{"body": ""}, {"body": null}]"#),
+            (Format::Json, "[]"),
+            (Format::JsonLines, "{\"body\": \"\"}\n"),
+        ] {
+            let refused = load(format, text.into(), &options).err();
+            assert!(matches!(refused, Some(SkipReason::Empty)), "{text}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn titles_are_bounded() {
+        let long = "title ".repeat(200_000);
+        let kept = format!("{}…", "title ".repeat(85).trim_end());
+        assert!(kept.len() <= MAX_TITLE_BYTES);
+        for (format, text) in [
+            (Format::Markdown, format!("# {long}\n\ntext")),
+            (Format::ReStructuredText, format!("{}\n{}\n\ntext", long.trim_end(), "=".repeat(long.len()))),
+            (Format::Html, format!("<title>{long}</title>text")),
+            (Format::Html, format!("<h1>{long}</h1>text")),
+        ] {
+            assert_eq!(only(format, text.as_bytes()).title.as_deref(), Some(&*kept), "{format:?}");
+        }
     }
 
     #[test]

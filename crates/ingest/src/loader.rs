@@ -111,7 +111,7 @@ mod tests {
         let file = source(&path);
         assert_eq!(Loader::default().max_file_bytes(5).read(&file).unwrap(), b"12345");
         let reason = Loader::default().max_file_bytes(4).read(&file).unwrap_err();
-        assert_eq!(reason.to_string(), "larger than 4 bytes");
+        assert_eq!(reason.to_string(), "larger than 4 bytes, the limit for a file (--max-file-bytes)");
         let endless = Loader::default().max_file_bytes(4).read_all(io::repeat(b'a'), 0).unwrap_err();
         assert!(matches!(endless, SkipReason::TooLarge { limit: 4 }));
     }

@@ -52,7 +52,7 @@ pub struct JsonMapping {
     pub records: Option<String>,
     /// The text, within a record; without it the record as it is written.
     pub content: Option<String>,
-    /// Metadata: from their names to their places within a record. What a record lacks is left out.
+    /// Metadata: from their names to their places within a record. What a record lacks is left out. [`key::RESERVED`] names are refused.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -69,7 +69,7 @@ impl JsonMapping {
 pub struct CsvMapping {
     /// The columns with the text: of one its value, of several lines `column: value`. None means all that are no metadata.
     pub content: Vec<String>,
-    /// The columns that become metadata, as strings; empty fields are left out.
+    /// The columns that become metadata, as strings; empty fields are left out. [`key::RESERVED`] names are refused.
     pub metadata: Vec<String>,
     /// What separates fields, one ASCII character; without it the tab in TSV, and in CSV that of comma, semicolon and tab
     /// which the first line has most of.
@@ -143,11 +143,14 @@ fn check_pointer(field: &'static str, pointer: &str) -> Result<(), Error> {
     }
 }
 
-/// Names that chunks have for their own metadata cannot be given to others.
+/// Names that have a meaning cannot be given to others.
 fn check_name(field: &'static str, name: &str) -> Result<(), Error> {
-    let is_reserved = name.to_ascii_lowercase().starts_with(RESERVED_METADATA_PREFIX);
-    if name.is_empty() || is_reserved || key::OF_EVERY_CHUNK.contains(&name) {
-        return Err(invalid(field, format!("must not have the name {name:?}, which is empty or kept for the loader")));
+    if name.is_empty() {
+        return Err(invalid(field, "must not have an empty name".to_owned()));
+    }
+    if name.to_ascii_lowercase().starts_with(RESERVED_METADATA_PREFIX) || key::RESERVED.contains(&name) {
+        let fault = format!("must not have the name {name:?}, which is reserved; choose another name");
+        return Err(invalid(field, fault));
     }
     Ok(())
 }
@@ -179,6 +182,21 @@ mod tests {
             let fault = options.check().unwrap_err().to_string();
             assert!(fault.starts_with(&format!("{field}: must")), "{json}: {fault}");
         }
+    }
+
+    #[test]
+    fn names_that_have_a_meaning_are_refused_by_name() {
+        for name in key::RESERVED {
+            let json = JsonMapping { metadata: [(name.to_owned(), "/a".to_owned())].into(), ..JsonMapping::default() };
+            let csv = CsvMapping { metadata: vec![name.to_owned()], ..CsvMapping::default() };
+            let json = LoadOptions { json, ..LoadOptions::default() }.check().unwrap_err().to_string();
+            let csv = LoadOptions { csv, ..LoadOptions::default() }.check().unwrap_err().to_string();
+            let fault = format!("must not have the name {name:?}, which is reserved; choose another name");
+            assert_eq!((json, csv), (format!("json.metadata: {fault}"), format!("csv.metadata: {fault}")));
+        }
+        let own = ["title", "page", "language", "id"].map(str::to_owned);
+        let csv = CsvMapping { metadata: own.into(), ..CsvMapping::default() };
+        LoadOptions { csv, ..LoadOptions::default() }.check().unwrap();
     }
 
     #[test]

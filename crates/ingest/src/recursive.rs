@@ -18,8 +18,14 @@ use crate::structure::Structure;
 /// and code have more tokens to the character.
 pub const DEFAULT_CHUNK_SIZE: usize = 1000;
 
-/// Code points that a chunk repeats of the one before, at most: a sentence or two.
+/// Code points that a chunk of the default size, or a larger one, repeats of the one before, at most: a sentence or two.
 pub const DEFAULT_CHUNK_OVERLAP: usize = 150;
+
+/// What chunks of a size repeat of the one before, at most, where nothing else is said: 15 % of it, and no more than
+/// [`DEFAULT_CHUNK_OVERLAP`]. It is less than any size.
+pub fn default_chunk_overlap(chunk_size: usize) -> usize {
+    chunk_size.min(DEFAULT_CHUNK_SIZE) * DEFAULT_CHUNK_OVERLAP / DEFAULT_CHUNK_SIZE
+}
 
 /// Most separators in a list; it bounds the depth of the recursion.
 pub const MAX_SEPARATORS: usize = 256;
@@ -83,7 +89,7 @@ impl Splitter for RecursiveSplitter {
 #[derive(Debug, Clone)]
 pub struct RecursiveSplitterBuilder {
     chunk_size: usize,
-    chunk_overlap: usize,
+    chunk_overlap: Option<usize>,
     separators: Option<Vec<Separator>>,
     keep_separator: KeepSeparator,
     strip_whitespace: bool,
@@ -95,7 +101,7 @@ impl Default for RecursiveSplitterBuilder {
     fn default() -> Self {
         Self {
             chunk_size: DEFAULT_CHUNK_SIZE,
-            chunk_overlap: DEFAULT_CHUNK_OVERLAP,
+            chunk_overlap: None,
             separators: None,
             keep_separator: KeepSeparator::default(),
             strip_whitespace: true,
@@ -113,10 +119,10 @@ impl RecursiveSplitterBuilder {
         self
     }
 
-    /// Most code points (or tokens) that a chunk repeats of the one before; 0 to the chunk size.
+    /// Most code points (or tokens) that a chunk repeats of the one before; 0 to the chunk size. [`default_chunk_overlap`] unless set.
     #[must_use]
     pub fn chunk_overlap(mut self, units: usize) -> Self {
-        self.chunk_overlap = units;
+        self.chunk_overlap = Some(units);
         self
     }
 
@@ -177,8 +183,9 @@ impl RecursiveSplitterBuilder {
     /// # Errors
     /// Names the parameter that is out of its range.
     pub fn build(self) -> Result<RecursiveSplitter, Error> {
-        check_size(self.chunk_size, self.chunk_overlap)?;
-        if self.always_overlap && self.chunk_overlap == self.chunk_size {
+        let overlap = self.chunk_overlap.unwrap_or_else(|| default_chunk_overlap(self.chunk_size));
+        check_size(self.chunk_size, overlap)?;
+        if self.always_overlap && overlap == self.chunk_size {
             let fault = format!("must be less than the chunk size of {} to be given always", self.chunk_size);
             return Err(Error::invalid("chunk_overlap", fault));
         }
@@ -190,7 +197,7 @@ impl RecursiveSplitterBuilder {
             let fault = format!("must be 1 to {MAX_SEPARATORS} separators, got {}", separators.len());
             return Err(Error::invalid("separators", fault));
         }
-        let (after, between) = if self.always_overlap { (self.chunk_overlap, 0) } else { (0, self.chunk_overlap) };
+        let (after, between) = if self.always_overlap { (overlap, 0) } else { (0, overlap) };
         Ok(RecursiveSplitter {
             rules: Rules {
                 chunk_size: self.chunk_size - after,
@@ -246,6 +253,21 @@ mod tests {
             assert_eq!(builder.build().unwrap_err().to_string(), fault);
         }
         assert!(builder(3, 3).build().is_ok(), "overlap may equal the size");
+    }
+
+    #[test]
+    fn the_overlap_follows_the_size() {
+        for (size, overlap) in
+            [(1, 0), (6, 0), (7, 1), (100, 15), (999, 149), (1000, 150), (1001, 150), (usize::MAX, 150)]
+        {
+            assert_eq!(default_chunk_overlap(size), overlap, "{size}");
+        }
+        let text = "x".repeat(10_000);
+        let chunks = RecursiveSplitter::builder().chunk_size(100).build().unwrap().split(&text).unwrap().len();
+        assert_eq!(chunks, (10_000_usize - 15).div_ceil(100 - 15));
+        for size in [1, 100, 150] {
+            assert!(RecursiveSplitter::builder().chunk_size(size).always_overlap(true).build().is_ok(), "{size}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The outline of a reStructuredText: its title and its sections.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::structure::{Heading, Structure};
 
 /// Levels of headings that structures know.
@@ -32,7 +34,7 @@ pub(crate) fn outline(text: &str) -> (Option<String>, Structure) {
             && let Some((title_start, title_line)) = last
             && is_title(title_line, line)
         {
-            let over = before_last.filter(|(_, over)| adornment(over) == Some(mark) && over.len() >= title_line.len());
+            let over = before_last.filter(|(_, over)| adornment(over) == Some(mark) && spans(over, title_line));
             let style = (mark, over.is_some());
             let level = styles.iter().position(|known| *known == style).unwrap_or_else(|| {
                 styles.push(style);
@@ -67,7 +69,13 @@ fn adornment(line: &str) -> Option<char> {
 
 fn is_title(title: &str, under: &str) -> bool {
     let is_text = !title.trim().is_empty() && adornment(title).is_none();
-    is_text && title.trim_end().chars().count() <= under.len().max(3) && under.len() >= 3
+    is_text && under.len() >= 3 && spans(under, title)
+}
+
+/// Is an adornment, which is ASCII, at least as long as a title seems? Wide letters, which take the place of two, count as one: docutils takes
+/// shorter lines too, with a warning.
+fn spans(adornment: &str, title: &str) -> bool {
+    title.trim_end().graphemes(true).take(adornment.len() + 1).count() <= adornment.len()
 }
 
 #[cfg(test)]
@@ -95,6 +103,20 @@ mod tests {
         );
         assert_eq!(structure.levels()[1], [text.find("Install").unwrap(), text.find("Ask").unwrap()]);
         assert!(structure.levels()[HEADING_LEVELS].contains(&text.find("Use it").unwrap()));
+    }
+
+    #[test]
+    fn letters_count_and_not_their_bytes() {
+        for title in ["Überblick", "U\u{308}berblick", "概要とその説明です"] {
+            let text = format!("=========\n{title}\n=========\n\nText.\n\nPart\n====\n");
+            let structure = outline(&text).1;
+            let seen: Vec<_> =
+                structure.headings().iter().map(|heading| (heading.level, heading.bytes.start)).collect();
+            assert_eq!(seen, [(1, 0), (2, text.find("Part").unwrap())], "{title}");
+        }
+        // What is over it is too short, and so no part of it.
+        let short = outline("========\nÜberblick\n=========\n").1;
+        assert_eq!(short.headings()[0].bytes.start, 9);
     }
 
     #[test]

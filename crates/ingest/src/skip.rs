@@ -29,12 +29,12 @@ pub enum SkipReason {
     },
     /// It was written to while it was read, twice.
     Changed,
-    /// It is larger than admitted.
+    /// It is larger than [`crate::Loader::max_file_bytes`] admits.
     TooLarge {
         /// The most that is admitted, in bytes.
         limit: u64,
     },
-    /// The text in it is longer than admitted, where a format can hold more text than the file has bytes.
+    /// The text in it is longer than [`crate::LoadOptions::max_text_bytes`] admits; a format can hold more text than the file has bytes.
     TextTooLarge {
         /// The most that is admitted, in bytes of UTF-8.
         limit: usize,
@@ -50,7 +50,7 @@ pub enum SkipReason {
     },
     /// It says that it is UTF-16, but a surrogate or a byte lacks its other half.
     InvalidUtf16,
-    /// It is not in the encoding that was named for it or that it looks like.
+    /// It is not in the encoding that was named for it ([`crate::LoadOptions::charset`]) or that it looks like.
     NotInEncoding {
         /// The name of the encoding, such as `Shift_JIS`.
         encoding: &'static str,
@@ -122,16 +122,24 @@ impl fmt::Display for SkipReason {
             Self::SymlinkLoop => formatter.write_str("a symbolic link to a folder it is in"),
             Self::InvalidIgnoreFile { fault } => write!(formatter, "a line of this ignore file is not used: {fault}"),
             Self::Changed => formatter.write_str("it changed while it was read, read it again when it is complete"),
-            Self::TooLarge { limit } => write!(formatter, "larger than {limit} bytes"),
+            Self::TooLarge { limit } => {
+                write!(formatter, "larger than {limit} bytes, the limit for a file (--max-file-bytes)")
+            }
             Self::TextTooLarge { limit } => {
-                write!(formatter, "its text is longer than {limit} bytes, split it or allow more text for a file")
+                write!(
+                    formatter,
+                    "its text is longer than {limit} bytes, the limit for the text of a file: split it into several files"
+                )
             }
             Self::Empty => formatter.write_str("empty"),
             Self::Binary => formatter.write_str("binary: it holds control characters that no text has"),
             Self::InvalidUtf8 { at } => write!(formatter, "not valid UTF-8 at byte {at}, convert it to UTF-8"),
             Self::InvalidUtf16 => formatter.write_str("not valid UTF-16, convert it to UTF-8"),
             Self::NotInEncoding { encoding } => {
-                write!(formatter, "not valid {encoding}, convert it to UTF-8 or name its encoding")
+                write!(
+                    formatter,
+                    "not valid {encoding}, convert it to UTF-8 or send it with a media type that names its encoding, such as text/plain; charset=iso-8859-1"
+                )
             }
             Self::PdfEncrypted => formatter.write_str("an encrypted PDF, save it without a password"),
             Self::PdfBroken { fault } => {
@@ -220,5 +228,27 @@ pub struct FailedPart {
 impl fmt::Display for FailedPart {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.part, self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_say_what_to_do() {
+        for (reason, told) in [
+            (SkipReason::TooLarge { limit: 5 }, "larger than 5 bytes, the limit for a file (--max-file-bytes)"),
+            (
+                SkipReason::TextTooLarge { limit: 5 },
+                "its text is longer than 5 bytes, the limit for the text of a file: split it into several files",
+            ),
+            (
+                SkipReason::NotInEncoding { encoding: "Shift_JIS" },
+                "not valid Shift_JIS, convert it to UTF-8 or send it with a media type that names its encoding, such as text/plain; charset=iso-8859-1",
+            ),
+        ] {
+            assert_eq!(reason.to_string(), told);
+        }
     }
 }

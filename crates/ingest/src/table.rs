@@ -13,7 +13,7 @@ use crate::whitespace;
 /// What separates the fields of CSV, where it is not said.
 const DELIMITERS: [u8; 3] = *b",;\t";
 
-/// The rows of a table. Fields may be quoted, with delimiters, line ends and doubled quotes in them. A row with fewer fields
+/// The rows of a table, also those without text. Fields may be quoted, with delimiters, line ends and doubled quotes in them. A row with fewer fields
 /// than the header has the others empty; one with more is an error, and so is one whose quote does not end, which is the last.
 /// O(n).
 pub(crate) fn rows(text: String, format: Format, mapping: &CsvMapping) -> Result<Rows, SkipReason> {
@@ -179,9 +179,6 @@ impl Rows {
             }
             text.push_str(field(place));
         }
-        if text.is_empty() {
-            return Err(SkipReason::Empty);
-        }
         let mut metadata = Metadata::from([(key::ROW.to_owned(), Value::from_count(self.row))]);
         for place in self.metadata.iter().copied().filter(|place| !field(*place).is_empty()) {
             metadata.insert(name(place).to_owned(), Value::from(field(place)));
@@ -235,7 +232,7 @@ mod tests {
             [
                 "[row 1: it has 3 fields where the header has 2 columns, quote what is one field]",
                 "a: 1 {\"row\":2}",
-                "[row 3: empty]",
+                " {\"row\":3}",
                 "a: 4\nb: 5 {\"row\":4}",
             ]
         );

@@ -35,7 +35,7 @@ pub(crate) fn decode(bytes: Vec<u8>, charset: Charset) -> Result<Decoded, SkipRe
     if decoded.text.contains('\0') {
         return Err(SkipReason::Binary);
     }
-    if decoded.text.chars().all(whitespace::is_space) {
+    if whitespace::is_blank(&decoded.text) {
         return Err(SkipReason::Empty);
     }
     Ok(decoded)

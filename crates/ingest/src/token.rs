@@ -7,14 +7,12 @@ use toller_core::{Metadata, Tokenizer};
 
 use crate::error::Error;
 use crate::grapheme::GraphemeFinder;
+use crate::recursive::default_chunk_overlap;
 use crate::span::SpanChunks;
 use crate::splitter::{Chunk, Splitter};
 use crate::strip::Strip;
 use crate::structure::Structure;
 use crate::token_places::TokenPlaces;
-
-/// The default overlap is the chunk size divided by this.
-pub const TOKEN_OVERLAP_DIVISOR: usize = 8;
 
 /// Windows of `chunk_size` tokens, each of which repeats the last `chunk_overlap` of the one before; as LangChain's
 /// `split_text_on_tokens`, but that the chunks are parts of the source and not decoded tokens.
@@ -47,7 +45,7 @@ impl fmt::Debug for TokenSplitter {
 
 impl TokenSplitter {
     /// Windows of `chunk_size` tokens (the model's longest input when there is none; at least 1) with `chunk_overlap` tokens of overlap
-    /// (an eighth of the size when there is none; less than the size).
+    /// ([`default_chunk_overlap`] when there is none; less than the size).
     ///
     /// # Errors
     /// Names the parameter that is out of its range.
@@ -57,7 +55,7 @@ impl TokenSplitter {
         chunk_overlap: Option<usize>,
     ) -> Result<Self, Error> {
         let chunk_size = chunk_size.unwrap_or_else(|| tokenizer.max_text_tokens().max(1));
-        let chunk_overlap = chunk_overlap.unwrap_or(chunk_size / TOKEN_OVERLAP_DIVISOR);
+        let chunk_overlap = chunk_overlap.unwrap_or_else(|| default_chunk_overlap(chunk_size));
         if chunk_size == 0 {
             return Err(Error::invalid("chunk_size", "must be at least 1, got 0"));
         }

@@ -5,6 +5,11 @@ pub(crate) fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
 
+/// Is there nothing else in it?
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.chars().all(is_space)
+}
+
 /// How many bytes of whitespace `text` begins with.
 pub(crate) fn leading(text: &str) -> usize {
     text.len() - text.trim_start_matches(is_space).len()

@@ -53,3 +53,127 @@ pub(super) fn kind(name: &[u8]) -> Kind {
         _ => Kind::Inline,
     }
 }
+
+/// Has it no content in HTML, so that no end tag comes?
+pub(super) fn is_void(name: &[u8]) -> bool {
+    matches!(kind(name), Kind::Void | Kind::LineBreak)
+        || matches!(name, b"basefont" | b"bgsound" | b"frame" | b"hr" | b"image" | b"keygen")
+}
+
+/// Does it end the paragraph that it begins in?
+pub(super) fn ends_paragraph(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"address"
+            | b"article"
+            | b"aside"
+            | b"blockquote"
+            | b"center"
+            | b"dd"
+            | b"details"
+            | b"dialog"
+            | b"dir"
+            | b"div"
+            | b"dl"
+            | b"dt"
+            | b"fieldset"
+            | b"figcaption"
+            | b"figure"
+            | b"footer"
+            | b"form"
+            | b"h1"
+            | b"h2"
+            | b"h3"
+            | b"h4"
+            | b"h5"
+            | b"h6"
+            | b"header"
+            | b"hgroup"
+            | b"hr"
+            | b"li"
+            | b"listing"
+            | b"main"
+            | b"menu"
+            | b"nav"
+            | b"ol"
+            | b"p"
+            | b"plaintext"
+            | b"pre"
+            | b"search"
+            | b"section"
+            | b"summary"
+            | b"table"
+            | b"ul"
+            | b"xmp"
+    )
+}
+
+/// Is it about how a text looks, so that its end tag may come within blocks that began in it?
+pub(super) fn is_formatting(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"a" | b"b"
+            | b"big"
+            | b"code"
+            | b"em"
+            | b"font"
+            | b"i"
+            | b"nobr"
+            | b"s"
+            | b"small"
+            | b"strike"
+            | b"strong"
+            | b"tt"
+            | b"u"
+    )
+}
+
+/// Can it not be of SVG or MathML, so that it ends a drawing or formula that it begins in?
+pub(super) fn leaves_foreign(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"b" | b"big"
+            | b"blockquote"
+            | b"body"
+            | b"br"
+            | b"center"
+            | b"code"
+            | b"dd"
+            | b"div"
+            | b"dl"
+            | b"dt"
+            | b"em"
+            | b"embed"
+            | b"h1"
+            | b"h2"
+            | b"h3"
+            | b"h4"
+            | b"h5"
+            | b"h6"
+            | b"head"
+            | b"hr"
+            | b"i"
+            | b"img"
+            | b"li"
+            | b"listing"
+            | b"menu"
+            | b"meta"
+            | b"nobr"
+            | b"ol"
+            | b"p"
+            | b"pre"
+            | b"ruby"
+            | b"s"
+            | b"small"
+            | b"span"
+            | b"strong"
+            | b"strike"
+            | b"sub"
+            | b"sup"
+            | b"table"
+            | b"tt"
+            | b"u"
+            | b"ul"
+            | b"var"
+    )
+}

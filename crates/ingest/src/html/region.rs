@@ -1,5 +1,8 @@
 //! Where on a page its own text is, and where that which all pages of a site have.
 
+use super::group::{Group, Groups};
+use super::open::OpenElements;
+
 /// Text of this many characters is a page's own, even when there is more in its navigation.
 const ENOUGH_CHARACTERS: usize = 200;
 
@@ -17,37 +20,14 @@ pub(super) enum Keep {
     Articles,
 }
 
-/// How many elements of each kind are open.
-#[derive(Debug, Default)]
-struct Frame {
-    navigation: usize,
-    header: usize,
-    footer: usize,
-    aside: usize,
-}
-
-impl Frame {
-    fn count(&mut self, name: &[u8]) -> Option<&mut usize> {
-        match name {
-            b"nav" => Some(&mut self.navigation),
-            b"header" => Some(&mut self.header),
-            b"footer" => Some(&mut self.footer),
-            b"aside" => Some(&mut self.aside),
-            _ => None,
-        }
-    }
-}
-
-/// What is open at a place of a page, and how much text there is where. Each step takes the same time, however deep.
+/// How much text of a page there is where.
 pub(super) struct Regions {
     keep: Keep,
+    /// Elements that begin a main part and did not end. They are counted by their tags and nothing else, so that an end tag too many
+    /// within one does not cut its text off.
     main: usize,
+    /// The same of articles.
     article: usize,
-    /// The element other than `main` that says it has the role, and how many of its name are open in it.
-    main_by_role: Option<(Vec<u8>, usize)>,
-    outside: Frame,
-    /// Of what is open within a main part or an article.
-    inside: Frame,
     all_characters: usize,
     main_characters: usize,
     article_characters: usize,
@@ -60,9 +40,6 @@ impl Regions {
             keep,
             main: 0,
             article: 0,
-            main_by_role: None,
-            outside: Frame::default(),
-            inside: Frame::default(),
             all_characters: 0,
             main_characters: 0,
             article_characters: 0,
@@ -70,59 +47,41 @@ impl Regions {
         }
     }
 
-    pub(super) fn open(&mut self, name: &[u8], role: Option<&[u8]>) {
-        match &mut self.main_by_role {
-            Some((by_role, depth)) => *depth += usize::from(by_role.as_slice() == name),
-            None if name != b"main" && role.is_some_and(|role| role.eq_ignore_ascii_case(b"main")) => {
-                self.main_by_role = Some((name.to_owned(), 1));
+    /// What the element that begins is to the text in it.
+    pub(super) fn open(&mut self, name: &[u8], role: Option<&[u8]>, open: &OpenElements) -> Groups {
+        let has_role = name != b"main" && role.is_some_and(|role| role.eq_ignore_ascii_case(b"main"));
+        let begins_main = has_role && !open.is_in(Group::MainByRole);
+        let is_inside = has_role || self.in_main(open) || self.article > 0;
+        let frame = match name {
+            b"main" => {
+                self.main += 1;
+                None
             }
-            None => {}
-        }
-        let is_inside = self.in_main() || self.in_article();
-        match name {
-            b"main" => self.main += 1,
-            b"article" => self.article += 1,
-            _ => {
-                let frame = if is_inside { &mut self.inside } else { &mut self.outside };
-                if let Some(count) = frame.count(name) {
-                    *count += 1;
-                }
+            b"article" => {
+                self.article += 1;
+                None
             }
-        }
+            // The header of a main part or an article is of its text.
+            b"header" => (!is_inside).then_some(Group::Frame),
+            b"nav" | b"footer" | b"aside" => Some(if is_inside { Group::InnerFrame } else { Group::Frame }),
+            _ => None,
+        };
+        frame.into_iter().chain(begins_main.then_some(Group::MainByRole)).collect()
     }
 
     pub(super) fn close(&mut self, name: &[u8]) {
         match name {
             b"main" => self.main = self.main.saturating_sub(1),
             b"article" => self.article = self.article.saturating_sub(1),
-            _ => {
-                let is_inside = self.inside.count(name).is_some_and(|count| *count > 0);
-                let frame = if is_inside { &mut self.inside } else { &mut self.outside };
-                if let Some(count) = frame.count(name) {
-                    *count = count.saturating_sub(1);
-                }
-            }
-        }
-        if let Some((by_role, depth)) = &mut self.main_by_role
-            && by_role.as_slice() == name
-        {
-            *depth -= 1;
-            if *depth == 0 {
-                self.main_by_role = None;
-            }
-        }
-        if !self.in_main() && !self.in_article() {
-            // What was left open in it ends with it.
-            self.inside = Frame::default();
+            _ => {}
         }
     }
 
     /// Counts a text, and says whether it is kept.
-    pub(super) fn take(&mut self, text: &str) -> bool {
-        let is_noise = self.inside.navigation > 0 || self.inside.footer > 0 || self.inside.aside > 0;
-        let Frame { navigation, header, footer, aside } = self.outside;
-        let is_framed = is_noise || navigation > 0 || header > 0 || footer > 0 || aside > 0;
-        let (in_main, in_article) = (self.in_main() && !is_noise, self.in_article() && !is_noise);
+    pub(super) fn take(&mut self, text: &str, open: &OpenElements) -> bool {
+        let is_noise = open.is_in(Group::InnerFrame);
+        let is_framed = is_noise || open.is_in(Group::Frame);
+        let (in_main, in_article) = (self.in_main(open) && !is_noise, self.article > 0 && !is_noise);
         if self.keep == Keep::Nothing {
             let characters = text.chars().filter(|character| !character.is_whitespace()).count();
             self.all_characters += characters;
@@ -156,11 +115,7 @@ impl Regions {
         }
     }
 
-    fn in_main(&self) -> bool {
-        self.main > 0 || self.main_by_role.is_some()
-    }
-
-    fn in_article(&self) -> bool {
-        self.article > 0
+    fn in_main(&self, open: &OpenElements) -> bool {
+        self.main > 0 || open.is_in(Group::MainByRole)
     }
 }

@@ -1,3 +1,5 @@
+mod nesting;
+
 use super::*;
 use crate::options::HtmlOptions;
 

@@ -112,7 +112,7 @@ impl Entries {
             // Past the colon.
             at = skip_space(json, at + 1);
             let name: String = serde_json::from_str(name).ok()?;
-            name.replace('~', "~0").replace('/', "~1")
+            pointer_token(&name)
         } else {
             self.number.to_string()
         };
@@ -128,8 +128,13 @@ fn skip_space(json: &str, at: usize) -> usize {
     at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count()
 }
 
+/// A name as JSON pointers have it.
+pub(crate) fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
 /// Past the closing quote of the string that begins at a place.
-fn string_end(json: &str, start: usize) -> usize {
+pub(crate) fn string_end(json: &str, start: usize) -> usize {
     let bytes = json.as_bytes();
     let mut at = start + 1;
     loop {
