@@ -5,8 +5,7 @@ use std::sync::Arc;
 use toller_core::{Document, DocumentId, Metadata, Value};
 use toller_ingest::key;
 
-use crate::parents::PARENT_KEY;
-use crate::source_document::{KIND_KEY, RelatedText};
+use crate::source_document::RelatedText;
 
 /// A record that is still without its id. It shares the metadata of its document, so that a document of many chunks takes little
 /// more room than their texts.
@@ -57,11 +56,11 @@ impl Draft {
                 ]);
             }
             DraftPart::Related { kind } => {
-                metadata.insert(KIND_KEY.to_owned(), Value::from(kind));
+                metadata.insert(key::KIND.to_owned(), Value::from(kind));
             }
         }
         if let Some(parent) = &self.parent {
-            metadata.insert(PARENT_KEY.to_owned(), Value::from(parent.as_str()));
+            metadata.insert(key::PARENT.to_owned(), Value::from(parent.as_str()));
         }
         Document { id, page_content: self.text, metadata }
     }

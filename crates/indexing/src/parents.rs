@@ -15,9 +15,6 @@ use tracing::warn;
 
 use crate::version::{Part, Version, parse, prefix_of_source, source_of};
 
-/// Name, in a child's metadata, of its parent's id: where the retrievers look by default.
-pub const PARENT_KEY: &str = toller_core::retriever::DEFAULT_ID_KEY;
-
 /// How long parents stay whose children are gone: longer than a retrieval takes.
 pub const PARENT_GRACE: Duration = Duration::from_secs(10);
 

@@ -19,9 +19,6 @@ use crate::settings::{IndexSettings, Parents};
 use crate::source_document::{Content, RelatedText, SourceDocument};
 use crate::version::Version;
 
-/// Name, in the metadata, of LangChain's id of the document.
-const DOCUMENT_KEY: &str = "document_key";
-
 /// Questions to language models at a time.
 const QUESTIONS_AT_ONCE: usize = 4;
 
@@ -299,7 +296,7 @@ impl Preparation {
             let mut hashed = document.metadata.clone();
             hashed.insert(key::SOURCE.to_owned(), Value::from(document.source.as_str()));
             let key = document_key(&loaded.text, &hashed, algorithm);
-            metadata.insert(DOCUMENT_KEY.to_owned(), Value::from(key));
+            metadata.insert(key::DOCUMENT_KEY.to_owned(), Value::from(key));
         }
         let text: Arc<str> = loaded.text.into();
         let metadata = Arc::new(metadata);

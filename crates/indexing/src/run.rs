@@ -7,7 +7,7 @@ use toller_core::context::{CancelOnDrop, Cancellation};
 use toller_core::error::{Error, Result};
 use toller_core::vector_store::ChangeSet;
 use toller_core::{CollectionName, Document, DocumentId, DocumentStore, Record, RequestContext, Value, Vector};
-use toller_ingest::SkipReason;
+use toller_ingest::{SkipReason, key};
 use toller_store::staging::Staging;
 use toller_store::{CollectionHandle, Collections, RunTurn};
 use tracing::warn;
@@ -20,7 +20,7 @@ use crate::pipeline::{Pipeline, Refused};
 use crate::preparing::{Preparation, Prepared, Unusable, Written};
 use crate::progress::{Action, Board};
 use crate::settings::{Cleanup, IndexSettings};
-use crate::source_document::{KIND_KEY, RelatedText, SourceDocument};
+use crate::source_document::{RelatedText, SourceDocument};
 use crate::version::{Part, Version, VersionHash, check_source, parse};
 
 /// Reason of the error when a full run without documents would remove everything.
@@ -332,7 +332,7 @@ impl IndexRun {
                     Some(Part::Record { number, .. }) => usize::try_from(number).unwrap_or(usize::MAX),
                     _ => continue,
                 };
-                if let Some(Value::String(kind)) = document.metadata.get(KIND_KEY).filter(|_| number < ids) {
+                if let Some(Value::String(kind)) = document.metadata.get(key::KIND).filter(|_| number < ids) {
                     let text = document.page_content.clone();
                     found.insert(number, RelatedText { kind: kind.clone(), text });
                 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use toller_ingest::{DEFAULT_MAX_TEXT_BYTES, HashAlgorithm, LoadOptions, SplitterSpec};
+use toller_ingest::{DEFAULT_MAX_TEXT_BYTES, HashAlgorithm, LoadOptions, SplitterSpec, default_chunk_overlap};
 use toller_store::RunConflict;
 
 use crate::generated::GeneratedTexts;
 
 /// Part of every hash; changed when the same documents are to be written in another way by a new version of this service.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Which old documents a run removes at its commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +45,20 @@ pub struct Cutting {
     pub cut: Cut,
     /// Are chunks over the model's longest input split further, by tokens?
     pub split_overlong: bool,
+}
+
+impl Cutting {
+    /// With every default filled in: what cuts alike is equal, whoever says it.
+    fn resolved(&self) -> Self {
+        let cut = match &self.cut {
+            Cut::By(spec) => Cut::By(spec.resolved()),
+            Cut::Automatic { chunk_size, chunk_overlap } => Cut::Automatic {
+                chunk_size: *chunk_size,
+                chunk_overlap: Some(chunk_overlap.unwrap_or_else(|| default_chunk_overlap(*chunk_size))),
+            },
+        };
+        Self { cut, split_overlong: self.split_overlong }
+    }
 }
 
 /// What a run is asked to do.
@@ -97,8 +111,8 @@ impl IndexSettings {
         #[derive(Serialize)]
         struct Decides<'a> {
             format: u32,
-            cutting: &'a Cutting,
-            parents: &'a Option<Parents>,
+            cutting: Cutting,
+            parents: Option<Parents>,
             load: LoadOptions,
             generated: &'a [GeneratedTexts],
             document_key: Option<HashAlgorithm>,
@@ -106,8 +120,11 @@ impl IndexSettings {
 
         serde_json::to_string(&Decides {
             format: FORMAT,
-            cutting: &self.cutting,
-            parents: &self.parents,
+            cutting: self.cutting.resolved(),
+            parents: self.parents.as_ref().map(|parents| match parents {
+                Parents::Documents => Parents::Documents,
+                Parents::Parts(cutting) => Parents::Parts(cutting.resolved()),
+            }),
             // How much of a document is admitted does not decide how it is written.
             load: LoadOptions { max_text_bytes: DEFAULT_MAX_TEXT_BYTES, ..self.load.clone() },
             generated: &self.generated,

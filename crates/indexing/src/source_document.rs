@@ -7,18 +7,22 @@ use toller_core::value::check_metadata;
 use toller_core::{Metadata, Value};
 use toller_ingest::{Format, key};
 
-use crate::parents::PARENT_KEY;
 use crate::version::{VersionHash, check_source};
 
 /// Longest kind of a related text in bytes.
 pub const MAX_KIND_BYTES: usize = 64;
 
-/// Name, in the metadata, of what a record is where it is no chunk.
-pub const KIND_KEY: &str = "kind";
-
 /// Names that records get of themselves.
-const OWN_KEYS: [&str; 7] =
-    [key::SOURCE, key::CHUNK, key::START_INDEX, key::FIRST_LINE, key::LAST_LINE, PARENT_KEY, KIND_KEY];
+const OWN_KEYS: [&str; 8] = [
+    key::SOURCE,
+    key::CHUNK,
+    key::START_INDEX,
+    key::FIRST_LINE,
+    key::LAST_LINE,
+    key::PARENT,
+    key::KIND,
+    key::DOCUMENT_KEY,
+];
 
 /// What a document holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,6 @@ use toller_api::v1::splitter;
 
 use crate::error::Error;
 
-/// Code points of a chunk that the next one repeats, in hundredths of its size, where the command line does not say.
-const OVERLAP_PERCENT: u64 = 15;
-
 /// The size of a chunk in code points where the command line does not say; the server's default.
 const DEFAULT_CHUNK_SIZE: u32 = 1000;
 
@@ -83,7 +80,7 @@ pub(crate) struct SplitterFlags {
     /// Longest chunk, in characters (Unicode code points), or in tokens with `--splitter token` [default: 1000, or what the model reads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     chunk_size: Option<u32>,
-    /// Most of it that a chunk repeats of the one before [default: 15 % of the chunk size]
+    /// Most of it that a chunk repeats of the one before [default: 15 % of the chunk size, at most 150]
     #[arg(long, value_name = "N")]
     chunk_overlap: Option<u32>,
     /// Programming or markup language, such as python, for the splitters recursive and code
@@ -217,15 +214,14 @@ impl SplitterFlags {
         Ok(())
     }
 
-    /// With the default size the server's default, 150; in proportion to another size.
+    /// None for the server's default.
     fn overlap_of_characters(&self) -> Result<Option<u32>, Error> {
         let size = self.chunk_size.unwrap_or(DEFAULT_CHUNK_SIZE);
-        match self.chunk_overlap {
-            Some(overlap) if overlap > size => {
+        match self.chunk_overlap.filter(|overlap| *overlap > size) {
+            Some(overlap) => {
                 Err(usage(format!("--chunk-overlap: must be at most the chunk size of {size}, got {overlap}")))
             }
-            Some(overlap) => Ok(Some(overlap)),
-            None => Ok(u32::try_from(u64::from(size) * OVERLAP_PERCENT / 100).ok()),
+            None => Ok(self.chunk_overlap),
         }
     }
 
@@ -272,17 +268,19 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_message() {
-        let automatic = v1::AutomaticSplitter { chunk_size: None, chunk_overlap: Some(150) };
+        let automatic = v1::AutomaticSplitter { chunk_size: None, chunk_overlap: None };
         assert_eq!(kind(""), splitter::Kind::Automatic(automatic));
         let recursive = v1::RecursiveSplitter {
             chunk_size: Some(200),
-            chunk_overlap: Some(30),
+            chunk_overlap: Some(20),
             separators: vec!["a|b".to_owned(), "-".to_owned()],
             is_separator_regex: Some(true),
             ..Default::default()
         };
         assert_eq!(
-            kind("--splitter recursive --chunk-size 200 --separators a|b --separators - --separator-regex"),
+            kind(
+                "--splitter recursive --chunk-size 200 --chunk-overlap 20 --separators a|b --separators - --separator-regex"
+            ),
             splitter::Kind::Recursive(recursive)
         );
         let character =
@@ -337,11 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_overlap_follows_the_size() {
-        for (size, overlap) in [("1", 0), ("100", 15), ("4294967295", 644_245_094)] {
-            let splitter::Kind::Automatic(automatic) = kind(&format!("--chunk-size {size}")) else { panic!() };
-            assert_eq!(automatic.chunk_overlap, Some(overlap), "{size}");
-        }
+    fn an_overlap_of_more_than_half_is_noticed() {
         assert!(parse("--chunk-size 10 --chunk-overlap 6").unwrap().overlaps_by_more_than_half());
         assert!(!parse("--chunk-overlap 500").unwrap().overlaps_by_more_than_half());
     }

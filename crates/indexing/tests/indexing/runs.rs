@@ -432,6 +432,18 @@ async fn chunks_that_repeat_too_much_are_refused() {
 }
 
 #[tokio::test]
+async fn a_default_that_is_said_does_not_make_another_version() {
+    let world = World::new().await;
+    let automatic = |chunk_overlap| {
+        let cut = Cut::Automatic { chunk_size: 200, chunk_overlap };
+        IndexSettings { cutting: Cutting { cut, split_overlong: false }, ..settings(Cleanup::Full) }
+    };
+    world.index(automatic(None), vec![document("a", "a")]).await.unwrap();
+    assert_eq!(world.index(automatic(Some(30)), vec![document("a", "a")]).await.unwrap().progress.skipped, 1);
+    assert_eq!(world.index(automatic(Some(20)), vec![document("a", "a")]).await.unwrap().progress.skipped, 0);
+}
+
+#[tokio::test]
 async fn how_much_is_admitted_does_not_make_another_version() {
     let world = World::new().await;
     world.index(settings(Cleanup::Full), vec![document("a", "a")]).await.unwrap();
