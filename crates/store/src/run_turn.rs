@@ -232,8 +232,9 @@ mod tests {
     use super::*;
     use crate::MemoryStore;
 
+    /// Renewed and looked at much more often than a turn lasts, so that a machine that stands still for a while ends none.
     const QUICK: Pace = Pace {
-        length: Duration::from_millis(500),
+        length: Duration::from_secs(5),
         renew_every: Duration::from_millis(20),
         look_every: Duration::from_millis(2),
     };
@@ -251,7 +252,11 @@ mod tests {
         }
 
         async fn take(&self, conflict: RunConflict) -> Result<RunTurn> {
-            RunTurn::take_at(QUICK, Arc::clone(&self.catalog), &self.context, &self.docs, conflict).await
+            self.take_at(QUICK, conflict).await
+        }
+
+        async fn take_at(&self, pace: Pace, conflict: RunConflict) -> Result<RunTurn> {
+            RunTurn::take_at(pace, Arc::clone(&self.catalog), &self.context, &self.docs, conflict).await
         }
 
         async fn record(&self) -> Option<Versioned> {
@@ -269,7 +274,7 @@ mod tests {
         let room = Room::new();
         let first = room.take(RunConflict::Wait).await.unwrap();
         let (second, ()) = tokio::join!(room.take(RunConflict::Wait), async {
-            tokio::time::sleep(2 * QUICK.length).await;
+            tokio::time::sleep(QUICK.length + Duration::from_secs(1)).await;
             first.check().unwrap();
             drop(first);
         });
@@ -294,9 +299,10 @@ mod tests {
     async fn a_turn_of_a_run_that_was_killed_ends() {
         let room = Room::new();
         room.write(Expected::Absent, &Turn { run: "killed".to_owned(), renewed: 3 }).await;
+        let short = Pace { length: Duration::from_millis(500), ..QUICK };
         let asked = Instant::now();
-        let turn = room.take(RunConflict::Refuse).await.unwrap();
-        assert!(asked.elapsed() >= QUICK.length);
+        let turn = room.take_at(short, RunConflict::Refuse).await.unwrap();
+        assert!(asked.elapsed() >= short.length);
         turn.check().unwrap();
     }
 
