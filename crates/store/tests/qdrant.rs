@@ -230,13 +230,14 @@ async fn die_at_every_call(way: Way) {
     // Those who wait for turns to end do so at the same time.
     let survivor = QdrantConfig { timeout: Duration::from_secs(30), ..config(&server, "survivor") };
     let survivor = QdrantStore::connect(survivor).await.unwrap();
-    for loses_answer in [false, true] {
-        let deaths: Vec<_> = (0..MOST_CALLS)
-            .map(|calls| {
-                let (server, survivor) = (Arc::clone(&server), survivor.clone());
-                tokio::spawn(async move { after_a_death(&server, &survivor, way, calls, loses_answer).await })
-            })
-            .collect();
+    let deaths = [false, true].map(|loses_answer| {
+        let death = |calls| {
+            let (server, survivor) = (Arc::clone(&server), survivor.clone());
+            tokio::spawn(async move { after_a_death(&server, &survivor, way, calls, loses_answer).await })
+        };
+        (loses_answer, (0..MOST_CALLS).map(death).collect::<Vec<_>>())
+    });
+    for (loses_answer, deaths) in deaths {
         let mut outcomes = Vec::new();
         for death in deaths {
             outcomes.push(death.await.unwrap());
