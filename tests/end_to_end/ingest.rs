@@ -346,7 +346,7 @@ async fn run_whose_server_is_killed(folder: &Path, expected: &[(String, String)]
     let server = settings.set("server.listen", &address).start().await;
     let exit = ingesting.await.unwrap().expect(0);
     let counts = parsed(&exit);
-    // Whether or not its end was told.
+    // It was committed before, whether or not its end was told.
     if counts["unchanged"] == MANY || !exit.stderr.contains("beginning the run again") {
         return None;
     }
