@@ -340,10 +340,12 @@ async fn in_work(server: &mut Server) {
 
 #[tokio::test]
 async fn a_drain_finishes_what_runs_and_ends_streams() {
-    let mut worker = worker().set("telemetry.metrics_listen", "127.0.0.1:0").start().await;
+    let mut worker =
+        worker().set("telemetry.metrics_listen", "127.0.0.1:0").set("server.drain_timeout_ms", "300000").start().await;
     let client = worker.client().await;
     let texts: Vec<String> = (0..300).map(|number| format!("{number} {}", "word ".repeat(400))).collect();
-    let request = v1::EmbedDocumentsRequest { texts, ..Default::default() };
+    let mut request = Request::new(v1::EmbedDocumentsRequest { texts, ..Default::default() });
+    request.set_timeout(Duration::from_secs(300));
     let running = tokio::spawn({
         let client = client.clone();
         async move { client.embedder().embed_documents(request).await }
@@ -458,7 +460,7 @@ async fn deadlines_end_streams() {
     let client = worker.client().await;
     let (_sender, receiver) = mpsc::channel::<v1::EmbedStreamRequest>(1);
     let mut request = Request::new(ReceiverStream::new(receiver).map(|message| message));
-    request.set_timeout(Duration::from_millis(100));
+    request.set_timeout(Duration::from_secs(3));
     let mut answers = client.embedder().embed_stream(request).await.unwrap().into_inner();
     let end = timeout(PATIENCE, answers.message()).await.unwrap().expect_err("the deadline passes");
     assert!(matches!(end.code(), Code::DeadlineExceeded | Code::Cancelled), "{end:?}");

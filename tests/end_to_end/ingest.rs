@@ -11,6 +11,7 @@ use toller_tests::PATIENCE;
 use toller_tests::client::Client;
 use toller_tests::command::{run, toller};
 use toller_tests::request::*;
+use toller_tests::scene::in_time;
 use toller_tests::server::{Server, Settings};
 
 use crate::cli::{command, notes, parsed};
@@ -285,8 +286,16 @@ async fn two_runs_at_once_wait_or_are_refused() {
     steps.send(step(Step::Documents(documents))).await.unwrap();
     let requests = tokio_stream::wrappers::ReceiverStream::new(waiting);
     let mut answers = client.documents().index(requests).await.unwrap().into_inner();
-    let told = tokio::time::timeout(PATIENCE, answers.message()).await.unwrap().unwrap().unwrap();
-    assert!(!told.committed, "the run is under way: {told:?}");
+    let has_begun = async {
+        loop {
+            let told = answers.message().await.unwrap().unwrap();
+            assert!(!told.committed, "the run is under way: {told:?}");
+            if told.progress.is_some_and(|progress| progress.added > 0) {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, has_begun).await.unwrap();
 
     let exit = command(&server, folder.path(), &["ingest", "notes", "--refuse"]).await.expect(1);
     assert!(exit.stderr.contains("aborted"), "{}", exit.stderr);
@@ -322,6 +331,32 @@ fn many_notes() -> tempfile::TempDir {
 /// Files of [`many_notes`].
 const MANY: usize = 15;
 
+/// A run whose server is killed in the middle; none where all was committed before.
+async fn run_whose_server_is_killed(folder: &Path, expected: &[(String, String)]) -> Option<()> {
+    let settings = Settings::new().on_disk().set("telemetry.metrics_listen", "127.0.0.1:0");
+    let mut server = settings.start().await;
+    let metrics = server.metrics().await;
+    let address = server.address.to_string();
+    let mut ingesting = toller();
+    ingesting.args(["ingest", "notes", "--json"]).env("TOLLER_SERVER", server.url()).current_dir(folder);
+    let ingesting = tokio::spawn(async move { run(&mut ingesting).await });
+    let third = expected.len() as f64 / 3.0;
+    metrics.until("toller_store_written_records_total", &[], |written| written >= third).await;
+    server.kill().await;
+    let server = settings.set("server.listen", &address).start().await;
+    let exit = ingesting.await.unwrap().expect(0);
+    let counts = parsed(&exit);
+    // It was committed before, whether or not its end was told.
+    if counts["unchanged"] == MANY || !exit.stderr.contains("beginning the run again") {
+        return None;
+    }
+    let resumed = counts["resumed"].as_u64().unwrap();
+    assert!(resumed > 0 && counts["embedded"].as_u64().unwrap() < expected.len() as u64, "{counts}");
+    assert_eq!(state(&server.client().await).await, expected);
+    assert_eq!(ingest(&server, folder, &[]).await["unchanged"], MANY);
+    Some(())
+}
+
 #[tokio::test]
 async fn a_run_whose_server_is_killed_goes_on_and_ends_as_an_unbroken_one() {
     let folder = many_notes();
@@ -329,47 +364,37 @@ async fn a_run_whose_server_is_killed_goes_on_and_ends_as_an_unbroken_one() {
     ingest(&unbroken, folder.path(), &[]).await;
     let expected = state(&unbroken.client().await).await;
     unbroken.stop().await.expect(0);
+    in_time(async || run_whose_server_is_killed(folder.path(), &expected).await).await;
+}
 
-    let settings = Settings::new().on_disk().set("telemetry.metrics_listen", "127.0.0.1:0");
-    let mut server = settings.start().await;
+/// A run that is interrupted in the middle; none where all was committed before.
+async fn run_that_is_interrupted(folder: &Path) -> Option<()> {
+    let mut server = Settings::new().set("telemetry.metrics_listen", "127.0.0.1:0").start().await;
     let metrics = server.metrics().await;
-    let address = server.address.to_string();
     let mut ingesting = toller();
-    ingesting.args(["ingest", "notes", "--json"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path());
-    let ingesting = tokio::spawn(async move { run(&mut ingesting).await });
-    let third = expected.len() as f64 / 3.0;
-    metrics.until("toller_store_written_records_total", &[], |written| written >= third).await;
-    server.kill().await;
-    assert!(!ingesting.is_finished(), "it was killed in the middle");
-
-    let server = settings.set("server.listen", &address).start().await;
-    let exit = ingesting.await.unwrap().expect(0);
-    assert!(exit.stderr.contains("beginning the run again"), "{}", exit.stderr);
-    let counts = parsed(&exit);
-    let resumed = counts["resumed"].as_u64().unwrap();
-    assert!(resumed > 0 && counts["embedded"].as_u64().unwrap() < expected.len() as u64, "{counts}");
-    assert_eq!(state(&server.client().await).await, expected);
-    assert_eq!(ingest(&server, folder.path(), &[]).await["unchanged"], MANY);
+    ingesting.args(["ingest", "notes"]).env("TOLLER_SERVER", server.url()).current_dir(folder);
+    let child = ingesting.spawn().unwrap();
+    let id = child.id().unwrap().to_string();
+    metrics.until("toller_store_written_records_total", &[], |written| written >= 100.0).await;
+    // Until it is waited for, nobody else has its id.
+    assert!(std::process::Command::new("sh").args(["-c", &format!("kill -INT {id}")]).status().unwrap().success());
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let visible = server.client().await.count("docs").await;
+    let counts = ingest(&server, folder, &[]).await;
+    if counts["unchanged"] == MANY {
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("stopped by SIGINT"), "{said}");
+    assert_eq!(visible, 0, "nothing of it is visible");
+    assert_eq!(counts["added"], MANY);
+    assert!(counts["resumed"].as_u64().unwrap() > 0, "{counts}");
+    Some(())
 }
 
 #[tokio::test]
 async fn a_run_that_is_interrupted_shows_nothing_and_the_next_one_goes_on() {
     let folder = many_notes();
-    let mut server = Settings::new().set("telemetry.metrics_listen", "127.0.0.1:0").start().await;
-    let metrics = server.metrics().await;
-    let mut ingesting = toller();
-    ingesting.args(["ingest", "notes"]).env("TOLLER_SERVER", server.url()).current_dir(folder.path());
-    let child = ingesting.spawn().unwrap();
-    let id = child.id().unwrap().to_string();
-    metrics.until("toller_embedding_texts_total", &[], |texts| texts >= 100.0).await;
-    assert!(std::process::Command::new("sh").args(["-c", &format!("kill -INT {id}")]).status().unwrap().success());
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("stopped by SIGINT"), "{said}");
-    let client = server.client().await;
-    assert_eq!(client.count("docs").await, 0, "nothing of it is visible");
-    let counts = ingest(&server, folder.path(), &[]).await;
-    assert_eq!(counts["added"], MANY);
-    assert!(counts["resumed"].as_u64().unwrap() > 0, "{counts}");
+    in_time(async || run_that_is_interrupted(folder.path()).await).await;
 }

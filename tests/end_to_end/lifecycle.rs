@@ -306,21 +306,21 @@ async fn another_model_is_refused_for_texts_and_all_else_works() {
 }
 
 /// A gateway whose model is another process, and a call that runs as long as that process is stopped.
-struct HeldCall {
-    embedder: Server,
-    gateway: Server,
-    client: Client,
+pub(crate) struct HeldCall {
+    pub(crate) embedder: Server,
+    pub(crate) gateway: Server,
+    pub(crate) client: Client,
 }
 
 impl HeldCall {
-    async fn servers(settings: Settings) -> Self {
+    pub(crate) async fn servers(settings: Settings) -> Self {
         let embedder = Settings::new().start().await;
         let gateway = remote(settings, &embedder.url()).start().await;
         let client = gateway.client().await;
         Self { embedder, gateway, client }
     }
 
-    fn start(&self) -> JoinHandle<Result<Response<v1::EmbedDocumentsResponse>, Status>> {
+    pub(crate) fn start(&self) -> JoinHandle<Result<Response<v1::EmbedDocumentsResponse>, Status>> {
         self.embedder.signal("STOP");
         let mut embedder = self.client.embedder();
         let texts = vec!["held".to_owned()];

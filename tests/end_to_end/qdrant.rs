@@ -75,7 +75,7 @@ async fn gateways_share_everything_and_any_of_them_may_go() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_in_the_midst_of_writes_leaves_whole_writes() {
     let qdrant = TestQdrant::start().await.unwrap();
-    let settings = Settings::new().without_model().on_qdrant(&qdrant.url()).set("store.qdrant.timeout_ms", "2000");
+    let settings = Settings::new().without_model().on_qdrant(&qdrant.url()).set("store.qdrant.timeout_ms", "4000");
     let (one, other) = (settings.start().await, settings.start().await);
     let (writer, reader) = (one.client().await, other.client().await);
     writer.create_for_vectors("points", 2, v1::Metric::Cosine).await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toller_tests::PATIENCE;
 use toller_tests::client::Client;
@@ -21,6 +22,7 @@ use crate::ingest::sources;
 struct Watching {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
+    reading: JoinHandle<()>,
 }
 
 impl Watching {
@@ -33,12 +35,12 @@ impl Watching {
         let said = Arc::new(Mutex::new(Vec::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let told = Arc::clone(&said);
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 told.lock().unwrap().push(line);
             }
         });
-        Self { child, said }
+        Self { child, said, reading }
     }
 
     fn said(&self) -> String {
@@ -79,8 +81,8 @@ impl Watching {
     /// Waits for its end; gives the exit code.
     async fn ended(mut self) -> (Option<i32>, String) {
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap();
-        // The last line may still be on its way.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // The last lines may still be in the pipe.
+        tokio::time::timeout(PATIENCE, &mut self.reading).await.expect("its output ends").unwrap();
         (status.code(), self.said())
     }
 

@@ -6,6 +6,7 @@ pub mod collector;
 pub mod command;
 pub mod metrics;
 pub mod request;
+pub mod scene;
 pub mod server;
 
 /// The folder of a tiny BGE model: random weights, real tokenizer, loads in milliseconds.
@@ -15,4 +16,4 @@ pub const TINY_MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tiny
 pub const TINY_RERANKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tiny-reranker-bert");
 
 /// Longest wait for anything that should take a moment. Reaching it is a failure, never a way to synchronise.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);

@@ -300,7 +300,22 @@ mod tests {
     const PACE: Pace = Pace { delay: Duration::from_millis(40), timeout: Duration::from_millis(200) };
 
     fn log_in(store: &Arc<Moody>) -> AccessLog {
-        AccessLog::at_pace(Arc::clone(store) as Arc<dyn DocumentStore>, PACE)
+        log_at(PACE, store)
+    }
+
+    fn log_at(pace: Pace, store: &Arc<Moody>) -> AccessLog {
+        AccessLog::at_pace(Arc::clone(store) as Arc<dyn DocumentStore>, pace)
+    }
+
+    /// Waits until it holds, and then for long enough that a store is written to again at [`PACE`].
+    async fn until(holds: impl Fn() -> bool) {
+        let comes = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), comes).await.unwrap();
+        tokio::time::sleep(PACE.delay * 10).await;
     }
 
     fn context() -> RequestContext {
@@ -337,7 +352,7 @@ mod tests {
     #[tokio::test]
     async fn moments_are_seen_at_once_and_written_together_later() {
         let store = Moody::new();
-        let log = log_in(&store);
+        let log = log_at(Pace { delay: Duration::from_secs(3), ..PACE }, &store);
         for moment in [5.0, 7.0, 6.0] {
             log.record(&context(), &log_name(), &named(&["a", "b"]), moment);
         }
@@ -346,9 +361,8 @@ mod tests {
         assert_eq!(last, [Some(7.0), Some(9.0), None]);
         assert_eq!(store.puts.load(Ordering::Relaxed), 0);
 
-        tokio::time::sleep(PACE.delay * 5).await;
+        until(|| log.0.pending.lock().moments.is_empty()).await;
         assert_eq!(store.puts.load(Ordering::Relaxed), 1, "one write for all of them");
-        assert!(log.0.pending.lock().moments.is_empty());
         let another_process = log_in(&store);
         let last = another_process.last(&context(), &log_name(), &named(&["a", "b", "c"])).await.unwrap();
         assert_eq!(last, [Some(7.0), Some(9.0), None]);
@@ -360,7 +374,7 @@ mod tests {
         let log = log_in(&store);
         store.is_broken.store(true, Ordering::Relaxed);
         log.record(&context(), &log_name(), &named(&["a"]), 1.0);
-        tokio::time::sleep(PACE.delay * 5).await;
+        until(|| store.puts.load(Ordering::Relaxed) > 0).await;
         assert_eq!(store.puts.load(Ordering::Relaxed), 1, "it is not tried again until there is more to write");
         assert_eq!(log.last(&context(), &log_name(), &named(&["a"])).await.unwrap(), [Some(1.0)]);
 

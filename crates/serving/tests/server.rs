@@ -43,7 +43,7 @@ async fn a_passed_deadline_is_deadline_exceeded_and_never_cancelled() {
             assert_eq!(status.get_details_error_info().unwrap().reason, "DEADLINE_EXCEEDED");
         }
     }
-    let call = tokio::spawn(async move { client.with("grpc-timeout", "200m").call("hold").await });
+    let call = tokio::spawn(async move { client.with("grpc-timeout", "3S").call("hold").await });
     let held = loop {
         // Those before may have held too; the last one is the one whose flag is down.
         let held = server.next_held().await;
@@ -64,7 +64,15 @@ async fn calls_without_a_deadline_get_the_default_and_long_ones_are_brought_forw
     let client = Client::connect(server.address).await.unwrap();
     assert_eq!(client.call("hold").await.unwrap_err().code(), Code::DeadlineExceeded);
     assert_eq!(client.with("grpc-timeout", "1H").call("hold").await.unwrap_err().code(), Code::DeadlineExceeded);
-    assert_eq!(client.call("in time").await.unwrap(), "in time");
+    let in_time = async {
+        loop {
+            match client.call("in time").await {
+                Ok(answer) => break answer,
+                Err(status) => assert_eq!(status.code(), Code::DeadlineExceeded),
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(SOON, in_time).await.unwrap(), "in time");
 }
 
 #[tokio::test]
@@ -100,7 +108,7 @@ async fn a_message_that_cannot_be_read_is_its_callers_fault() {
 async fn a_deadline_ends_a_stream_too() {
     let server = Running::start(ServerConfig::default()).await;
     let client = Client::connect(server.address).await.unwrap();
-    let mut stream = client.with("grpc-timeout", "300m").stream("first").await.unwrap();
+    let mut stream = client.with("grpc-timeout", "3S").stream("first").await.unwrap();
     assert_eq!(stream.message().await.unwrap().unwrap(), "first");
     let ended = tokio::time::timeout(SOON, stream.message()).await.unwrap().unwrap_err();
     assert_eq!(ended.code(), Code::DeadlineExceeded);
@@ -156,7 +164,9 @@ async fn a_call_over_the_limit_is_refused_at_once_with_a_time_to_retry() {
 
     held.release.send(()).unwrap();
     assert_eq!(first.await.unwrap().unwrap(), "released");
-    assert_eq!(client.call("x").await.unwrap(), "x");
+    // Its place is free a moment after its answer.
+    let freed = async { while client.call("x").await.is_err() {} };
+    tokio::time::timeout(SOON, freed).await.unwrap();
 
     // A stream keeps its place until it ends.
     let stream = client.stream("x").await.unwrap();
@@ -221,9 +231,10 @@ async fn bulk_calls_leave_room_for_others() {
     assert!(refused.get_details_retry_info().unwrap().retry_delay.is_some());
 
     assert_eq!(client.call("x").await.unwrap(), "x");
+    // The place of a call is free a moment after its answer.
     let other = tokio::spawn({
         let client = client.clone();
-        async move { client.call("hold").await }
+        async move { while client.call("hold").await.is_err() {} }
     });
     let held = server.next_held().await;
     let refused = client.call("x").await.unwrap_err();
@@ -242,7 +253,7 @@ async fn bulk_calls_leave_room_for_others() {
     let freed = async { while client.stream("x").await.is_err() {} };
     tokio::time::timeout(SOON, freed).await.unwrap();
     held.release.send(()).unwrap();
-    other.await.unwrap().unwrap();
+    other.await.unwrap();
 }
 
 #[tokio::test]
@@ -271,8 +282,9 @@ async fn a_request_that_does_not_arrive_is_ended_long_before_its_deadline() {
         assert_eq!(status.code(), Code::DeadlineExceeded, "{parts:?}: {status}");
         assert_eq!(status.get_details_error_info().unwrap().reason, "DEADLINE_EXCEEDED");
         assert!(status.message().contains("before the request was complete"), "{status}");
-        // Its place is free again.
-        assert_eq!(client.call("x").await.unwrap(), "x");
+        // Its place is free again; the next request may be late too.
+        let freed = async { while client.call("x").await.is_err() {} };
+        tokio::time::timeout(SOON, freed).await.unwrap();
     }
 }
 
@@ -302,7 +314,7 @@ async fn an_answer_that_is_not_read_ends_with_its_connection() {
     let server = Running::start(ServerConfig { max_concurrent_requests: 1, ..ServerConfig::default() }).await;
     let client = Client::connect(server.address).await.unwrap();
     let idle = Client::connect_without_reading(server.address).await.unwrap();
-    let answer = idle.with("grpc-timeout", "300m").send("/test.Echo/Stream", MESSAGE).await.unwrap();
+    let answer = idle.with("grpc-timeout", "3S").send("/test.Echo/Stream", MESSAGE).await.unwrap();
     assert!(answer.headers().get("grpc-status").is_none(), "the headers of an answer with a body");
     assert_eq!(client.call("x").await.unwrap_err().code(), Code::ResourceExhausted);
 
@@ -342,7 +354,7 @@ async fn connections_over_the_limit_are_closed_at_once() {
 #[tokio::test]
 async fn a_drain_says_so_first_serves_on_then_refuses_and_lets_calls_finish() {
     let config = ServerConfig {
-        drain_grace: Duration::from_secs(1),
+        drain_grace: Duration::from_secs(5),
         drain_timeout: Duration::from_secs(60),
         ..ServerConfig::default()
     };

@@ -253,11 +253,15 @@ mod tests {
     use super::*;
     use crate::MemoryStore;
 
+    /// Renewed and looked at much more often than a turn lasts, so that a machine that stands still for a while ends none.
     const QUICK: Pace = Pace {
-        length: Duration::from_millis(500),
+        length: Duration::from_secs(5),
         renew_every: Duration::from_millis(20),
         look_every: Duration::from_millis(2),
     };
+
+    /// For turns that are to end by themselves.
+    const SHORT: Pace = Pace { length: Duration::from_millis(500), ..QUICK };
 
     struct Room {
         catalog: Arc<dyn Catalog>,
@@ -272,12 +276,16 @@ mod tests {
         }
 
         async fn take(&self, conflict: RunConflict) -> Result<RunTurn> {
-            RunTurn::take_at(self.place(), &self.context, conflict, false).await
+            self.take_at(QUICK, conflict).await
         }
 
-        fn place(&self) -> Place {
+        async fn take_at(&self, pace: Pace, conflict: RunConflict) -> Result<RunTurn> {
+            RunTurn::take_at(self.place(pace), &self.context, conflict, false).await
+        }
+
+        fn place(&self, pace: Pace) -> Place {
             let (catalog, context) = (Arc::clone(&self.catalog), self.context.clone());
-            Place { catalog, context, collection: self.docs.clone(), pace: QUICK }
+            Place { catalog, context, collection: self.docs.clone(), pace }
         }
 
         async fn record(&self) -> Option<Versioned> {
@@ -295,7 +303,7 @@ mod tests {
         let room = Room::new();
         let first = room.take(RunConflict::Wait).await.unwrap();
         let (second, ()) = tokio::join!(room.take(RunConflict::Wait), async {
-            tokio::time::sleep(2 * QUICK.length).await;
+            tokio::time::sleep(QUICK.length + Duration::from_secs(1)).await;
             first.check().unwrap();
             drop(first);
         });
@@ -321,8 +329,8 @@ mod tests {
         let room = Room::new();
         room.write(Expected::Absent, &Turn { run: "killed".to_owned(), renewed: 3, is_sweep: false }).await;
         let asked = Instant::now();
-        let turn = room.take(RunConflict::Refuse).await.unwrap();
-        assert!(asked.elapsed() >= QUICK.length);
+        let turn = room.take_at(SHORT, RunConflict::Refuse).await.unwrap();
+        assert!(asked.elapsed() >= SHORT.length);
         turn.check().unwrap();
     }
 
@@ -351,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn a_sweep_is_waited_for_by_who_waits_for_no_run() {
         let room = Room::new();
-        let sweep = RunTurn::take_at(room.place(), &room.context, RunConflict::Wait, true).await.unwrap();
+        let sweep = RunTurn::take_at(room.place(QUICK), &room.context, RunConflict::Wait, true).await.unwrap();
         let (refusing, ()) = tokio::join!(room.take(RunConflict::Refuse), async {
             tokio::time::sleep(3 * QUICK.look_every).await;
             drop(sweep);
@@ -362,10 +370,9 @@ mod tests {
     #[tokio::test]
     async fn a_turn_that_could_not_be_renewed_in_time_is_not_believed_in() {
         let room = Room::new();
-        let turn = room.take(RunConflict::Wait).await.unwrap();
+        let turn = room.take_at(SHORT, RunConflict::Wait).await.unwrap();
         turn.renewal.abort();
-        turn.check().unwrap();
-        tokio::time::sleep(QUICK.length).await;
+        tokio::time::sleep(SHORT.length).await;
         assert!(matches!(turn.check(), Err(Error::Aborted(_))), "another may have it by now");
     }
 }

@@ -16,6 +16,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use toller_core::catalog::{Expected, RecordKind};
 use toller_core::collection::VectorParams;
@@ -62,7 +63,19 @@ fn fast() -> EdgeConfig {
 
 async fn open(folder: &Path, config: EdgeConfig) -> EdgeStore {
     let folder = folder.to_owned();
-    tokio::task::spawn_blocking(move || EdgeStore::open(&folder, config).unwrap()).await.unwrap()
+    let open = move || {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        loop {
+            match EdgeStore::open(&folder, config) {
+                // The thread that builds indexes finishes the one it builds, and holds the folder until then.
+                Err(EdgeError::InUse { .. }) if Instant::now() < give_up => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                other => return other.unwrap(),
+            }
+        }
+    };
+    tokio::task::spawn_blocking(open).await.unwrap()
 }
 
 async fn close(store: EdgeStore) {
@@ -266,7 +279,7 @@ async fn commits_are_whole_after_kill_9() {
             .filter_map(|line| line.strip_prefix("acknowledged ").map(|round| round.parse::<i64>().unwrap()));
         acknowledged = numbers.next().unwrap_or(acknowledged);
         // A commit takes some tens of milliseconds: this is somewhere within one.
-        std::thread::sleep(std::time::Duration::from_millis(5 + kill * 13 % 60));
+        std::thread::sleep(Duration::from_millis(5 + kill * 13 % 60));
         child.kill().unwrap();
         child.wait().unwrap();
         acknowledged = numbers.last().unwrap_or(acknowledged);
@@ -305,10 +318,10 @@ async fn a_room_for_staging_is_not_indexed_and_stays() {
         store.vectors.create(&context(), room, VectorParams::new(8, Metric::Dot)).await.unwrap();
         store.vectors.upsert(&context(), room, rows()).await.unwrap();
     }
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(60);
     while store.vectors.indexed_count(&context(), &rooms[1]).await.unwrap() == 0 {
-        assert!(std::time::Instant::now() < until, "no index is built");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        assert!(Instant::now() < until, "no index is built");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(store.vectors.indexed_count(&context(), &rooms[0]).await.unwrap(), 0);
     assert_eq!(store.vectors.collection_count(), 1, "people see one collection");

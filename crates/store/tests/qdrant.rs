@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use qdrant_client::qdrant::CountPoints;
 use qdrant_client::qdrant::points_client::PointsClient;
+use tokio::sync::oneshot;
 use toller_core::catalog::{Expected, RecordKind};
 use toller_core::collection::VectorParams;
 use toller_core::error::Error;
@@ -176,7 +177,7 @@ async fn after_a_death(
     let context = context();
     let key = format!("mortal-{way:?}-{calls}-{loses_answer}");
     let docs = name(&format!("docs-{way:?}-{calls}-{loses_answer}"));
-    let mortal = QdrantConfig { timeout: Duration::from_secs(2), retries: 0, ..config(server, &key) };
+    let mortal = QdrantConfig { timeout: Duration::from_secs(4), retries: 0, ..config(server, &key) };
     let mortal = QdrantStore::connect(mortal).await.unwrap();
     survivor.vectors.create(&context, &docs, PARAMS).await.unwrap();
     survivor.vectors.upsert(&context, &docs, vec![record("a", 1), record("b", 1), record("c", 1)]).await.unwrap();
@@ -229,13 +230,14 @@ async fn die_at_every_call(way: Way) {
     // Those who wait for turns to end do so at the same time.
     let survivor = QdrantConfig { timeout: Duration::from_secs(30), ..config(&server, "survivor") };
     let survivor = QdrantStore::connect(survivor).await.unwrap();
-    for loses_answer in [false, true] {
-        let deaths: Vec<_> = (0..MOST_CALLS)
-            .map(|calls| {
-                let (server, survivor) = (Arc::clone(&server), survivor.clone());
-                tokio::spawn(async move { after_a_death(&server, &survivor, way, calls, loses_answer).await })
-            })
-            .collect();
+    let deaths = [false, true].map(|loses_answer| {
+        let death = |calls| {
+            let (server, survivor) = (Arc::clone(&server), survivor.clone());
+            tokio::spawn(async move { after_a_death(&server, &survivor, way, calls, loses_answer).await })
+        };
+        (loses_answer, (0..MOST_CALLS).map(death).collect::<Vec<_>>())
+    });
+    for (loses_answer, deaths) in deaths {
         let mut outcomes = Vec::new();
         for death in deaths {
             outcomes.push(death.await.unwrap());
@@ -247,39 +249,49 @@ async fn die_at_every_call(way: Way) {
     }
 }
 
-/// Takes longer than a turn for each answer.
-struct Slow(std::vec::IntoIter<Vec<Record>>, Duration);
+/// Says when it is asked for the first time, and then takes a while for its first answer.
+struct Slow {
+    answers: std::vec::IntoIter<Vec<Record>>,
+    asked: Option<oneshot::Sender<()>>,
+    takes: Duration,
+}
 
 #[async_trait::async_trait]
 impl RecordSource for Slow {
     async fn next(&mut self) -> Result<Option<Vec<Record>>, Error> {
-        tokio::time::sleep(self.1).await;
-        Ok(Iterator::next(&mut self.0))
+        if let Some(asked) = self.asked.take() {
+            asked.send(()).unwrap();
+            tokio::time::sleep(self.takes).await;
+        }
+        Ok(Iterator::next(&mut self.answers))
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_is_slower_than_a_turn_keeps_its_turn() {
     let server = TestQdrant::start().await.unwrap();
-    let config = |key: &str| QdrantConfig { timeout: Duration::from_millis(500), ..config(&server, key) };
+    let config = |key: &str| QdrantConfig { timeout: Duration::from_secs(3), ..config(&server, key) };
     let (one, other) =
         (QdrantStore::connect(config("one")).await.unwrap(), QdrantStore::connect(config("other")).await.unwrap());
     let (context, docs) = (context(), name("docs"));
     one.vectors.create(&context, &docs, PARAMS).await.unwrap();
     one.vectors.upsert(&context, &docs, vec![record("a", 1), record("b", 1)]).await.unwrap();
     let batches = vec![vec![record("a", 2)], vec![record("c", 2)]];
+    let (asked, is_asked) = oneshot::channel();
     let commit = {
         let (one, context, docs) = (one.clone(), context.clone(), docs.clone());
-        let upsert = Box::new(Slow(batches.into_iter(), Duration::from_secs(3)));
+        // A turn lasts four times as long as a call may.
+        let takes = Duration::from_secs(14);
+        let upsert = Box::new(Slow { answers: batches.into_iter(), asked: Some(asked), takes });
         let changes = ChangeSet { delete: vec![id("b")], upsert };
         tokio::spawn(async move { one.vectors.apply(&context, &docs, changes).await })
     };
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    is_asked.await.unwrap();
     assert_eq!(state(&other, "docs").await, rounds([("a", 1), ("b", 1)]), "reads do not wait");
     other.vectors.upsert(&context, &docs, vec![record("a", 3)]).await.unwrap();
-    assert!(commit.is_finished(), "the other writer had to wait for its turn");
     assert_eq!(commit.await.unwrap().unwrap(), Applied { upserted: 2, deleted: 1 });
-    assert_eq!(state(&other, "docs").await, rounds([("a", 3), ("c", 2)]));
+    let expected = rounds([("a", 3), ("c", 2)]);
+    assert_eq!(state(&other, "docs").await, expected, "the other writer had to wait for its turn");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -356,7 +368,7 @@ async fn replaced_rows_are_taken_away_and_tenants_share_a_collection_of_the_serv
     }
     let physical = server.collections().into_iter().find(|name| name.starts_with("toller_docs_")).unwrap();
     let wait_for = async |expected: u64| {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while points_of(&server, &physical).await != expected {
             assert!(Instant::now() < until, "{} points", points_of(&server, &physical).await);
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -379,15 +391,22 @@ async fn a_search_that_took_longer_than_replaced_rows_are_kept_is_not_answered_i
     store.vectors.create(&context, &docs, PARAMS).await.unwrap();
     store.vectors.upsert(&context, &docs, vec![record("a", 1), record("b", 1)]).await.unwrap();
     // Its first call, which reads the record, is answered at once; its second waits while the rows are replaced and taken away.
+    let slower = QdrantConfig { timeout: Duration::from_secs(30), ..config("slower") };
+    let slow = QdrantStore::connect(slower).await.unwrap();
+    let before = server.faults().calls("slower");
     let search = {
-        let slow = QdrantStore::connect(config("slower")).await.unwrap();
-        server.faults().delay_after("slower", 1, Duration::from_millis(1500));
+        server.faults().delay_after("slower", 1, Duration::from_secs(6));
         tokio::spawn({
             let (context, docs) = (context.clone(), docs.clone());
             async move { slow.vectors.scroll(&context, &docs, None, None, 10).await.map(|page| page.records.len()) }
         })
     };
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    let until = Instant::now() + Duration::from_secs(60);
+    while server.faults().calls("slower") < before + 2 {
+        assert!(Instant::now() < until, "the second call is not made");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.faults().delay_after("slower", 0, Duration::ZERO);
     store.vectors.upsert(&context, &docs, vec![record("a", 2), record("b", 2)]).await.unwrap();
     let answer = search.await.unwrap();
     assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
@@ -416,15 +435,17 @@ async fn calls_are_tried_again_while_the_server_cannot_be_reached() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_does_not_wait_beyond_its_deadline() {
     let server = TestQdrant::start().await.unwrap();
-    let store = gateway(&server, "one").await;
+    // Nothing but the deadline ends a call so soon.
+    let config = QdrantConfig { timeout: Duration::from_secs(120), ..config(&server, "one") };
+    let store = QdrantStore::connect(config).await.unwrap();
     let docs = name("docs");
     store.vectors.create(&context(), &docs, PARAMS).await.unwrap();
-    server.faults().delay(Duration::from_secs(2));
+    server.faults().delay(Duration::from_secs(60));
     let began = Instant::now();
     let hurried = context().with_deadline(Some(began + Duration::from_millis(200)));
     let read = store.vectors.count(&hurried, &docs, None).await;
     assert!(matches!(read, Err(Error::DeadlineExceeded(_))), "{read:?}");
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     server.faults().delay(Duration::ZERO);
     let late = context().with_deadline(Some(Instant::now()));
     let written = store.vectors.upsert(&late, &docs, vec![record("a", 1)]).await;

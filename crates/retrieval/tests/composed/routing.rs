@@ -16,7 +16,7 @@ async fn world() -> World {
     world.fill_degrees("few", &[0, 80]).await;
     world.fill_degrees("many", &[0, 1, 2, 3]).await;
     world.fill_degrees("broken", &[0]).await;
-    world.fill_degrees("slow400", &[0]).await;
+    world.fill_degrees("slow60000", &[0]).await;
     world
 }
 
@@ -81,10 +81,11 @@ async fn conditions_that_make_no_sense_are_refused() {
 #[tokio::test]
 async fn a_fallback_goes_on_until_an_answer_is_good_enough() {
     let world = world().await;
-    let spec = fallback(vec![leaf("broken"), within_millis(20, leaf("slow400")), leaf("few"), leaf("many")], |spec| {
-        spec.min_hits = Some(2);
-        spec.min_relevance = Some(0.5);
-    });
+    let spec =
+        fallback(vec![leaf("broken"), within_millis(20, leaf("slow60000")), leaf("few"), leaf("many")], |spec| {
+            spec.min_hits = Some(2);
+            spec.min_relevance = Some(0.5);
+        });
     let answer = world.ask(&spec, "at 0").await.unwrap();
     assert_eq!(ids(&answer.hits), ["0", "1", "2", "3"]);
     assert_eq!(paths(&answer), ["fallback.retrievers[0]", "fallback.retrievers[1]", "fallback.retrievers[2]"]);

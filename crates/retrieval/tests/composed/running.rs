@@ -14,12 +14,11 @@ use crate::world::{World, ids, metadata, paths};
 async fn siblings_run_at_the_same_time() {
     let world = World::new();
     for number in 0..5 {
-        world.fill_degrees(&format!("slow100-{number}"), &[number]).await;
+        world.fill_degrees(&format!("slow500-{number}"), &[number]).await;
     }
-    let legs = (0..5).map(|number| leaf(&format!("slow100-{number}"))).collect();
-    let started = Instant::now();
+    let legs = (0..5).map(|number| leaf(&format!("slow500-{number}"))).collect();
     assert_eq!(world.hits(&ensemble(legs, |_| ()), "at 0").await.len(), 5);
-    assert!(started.elapsed() < Duration::from_millis(400), "{:?}", started.elapsed());
+    assert_eq!(world.slow_searches.most.load(Ordering::Relaxed), 5);
 }
 
 #[tokio::test]
@@ -53,15 +52,15 @@ async fn a_failure_has_the_path_of_the_node_that_failed() {
 async fn a_timeout_bounds_all_that_is_below() {
     let world = World::new();
     world.fill_degrees("docs", &[0]).await;
-    world.fill_degrees("slow2000", &[1]).await;
+    world.fill_degrees("slow60000", &[1]).await;
     let slow = |spec| ensemble(vec![leaf("docs"), spec], |_| ());
     let started = Instant::now();
-    let error = world.ask(&within_millis(30, slow(leaf("slow2000"))), "at 0").await.unwrap_err();
+    let error = world.ask(&within_millis(30, slow(leaf("slow60000"))), "at 0").await.unwrap_err();
     assert!(matches!(error, Error::DeadlineExceeded(_)), "{error}");
-    let answer = world.ask(&slow(skipping(within_millis(30, leaf("slow2000")))), "at 0").await.unwrap();
+    let answer = world.ask(&slow(skipping(within_millis(30, leaf("slow60000")))), "at 0").await.unwrap();
     assert_eq!(ids(&answer.hits), ["0"]);
     assert_eq!(paths(&answer), ["ensemble.retrievers[1]"]);
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ pub(crate) struct World {
     pub(crate) stored: StoredRetrievers,
     pub(crate) memory: MemoryStore,
     pub(crate) compass: Arc<Compass>,
+    pub(crate) slow_searches: Arc<SlowSearches>,
 }
 
 impl World {
@@ -38,7 +39,8 @@ impl World {
     pub(crate) fn with_limits(limits: PlanLimits) -> Self {
         let memory = MemoryStore::new();
         let catalog = Arc::clone(&memory.catalog) as Arc<dyn Catalog>;
-        let store = Arc::new(Whims(Arc::clone(&memory.vectors) as Arc<dyn VectorStore>));
+        let slow_searches = Arc::new(SlowSearches::default());
+        let store = Arc::new(Whims(Arc::clone(&memory.vectors) as Arc<dyn VectorStore>, Arc::clone(&slow_searches)));
         let compass = Arc::new(Compass::default());
         let mut models = Models::from(Arc::clone(&compass) as Arc<dyn Embeddings>);
         models.rerankers.add("numbers", Arc::new(Numbers)).unwrap();
@@ -47,7 +49,7 @@ impl World {
         let documents = Arc::clone(&memory.documents) as Arc<dyn DocumentStore>;
         let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits).with_documents(documents);
         let context = RequestContext::new(Principal::anonymous());
-        Self { context, planner, collections, stored, memory, compass }
+        Self { context, planner, collections, stored, memory, compass, slow_searches }
     }
 
     /// A new collection with documents of this id, text and metadata.
@@ -217,7 +219,24 @@ impl Reranker for Numbers {
 }
 
 /// A store that cannot search collections called `broken…`, and takes its time for those called `slow20-…`, in milliseconds.
-struct Whims(Arc<dyn VectorStore>);
+struct Whims(Arc<dyn VectorStore>, Arc<SlowSearches>);
+
+/// Searches that take their time.
+#[derive(Debug, Default)]
+pub(crate) struct SlowSearches {
+    now: AtomicUsize,
+    /// How many there were at the same time, at most.
+    pub(crate) most: AtomicUsize,
+}
+
+impl SlowSearches {
+    async fn take(&self, time: Duration) {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        tokio::time::sleep(time).await;
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 #[async_trait]
 impl VectorStore for Whims {
@@ -273,7 +292,7 @@ impl VectorStore for Whims {
         }
         if name.as_str().starts_with("slow") {
             let millis = first_number(name.as_str()).unwrap_or(0.0);
-            tokio::time::sleep(Duration::from_millis(millis as u64)).await;
+            self.1.take(Duration::from_millis(millis as u64)).await;
         }
         self.0.search(context, name, search).await
     }

@@ -1,5 +1,7 @@
 //! Retrievers that change the query: several wordings, parts, a conversation's query, a made-up answer.
 
+use std::time::Duration;
+
 use toller_core::filter::KeyPath;
 use toller_core::retriever::{
     AskSpec, DecomposeSpec, FallbackSpec, HydeSpec, MultiQuerySpec, OnError, RephraseSpec, RetrieverKind,
@@ -200,7 +202,7 @@ async fn a_query_by_vector_has_no_words() {
 
 #[tokio::test]
 async fn a_service_that_fails_is_told_with_its_path_or_skipped() {
-    let world = World::new().await;
+    let world = World::waiting_for(Duration::from_millis(1500)).await;
     let asking = |on_error| {
         let spec = RetrieverSpec { on_error, ..RetrieverSpec::new(RetrieverKind::Hyde(hyde(false))) };
         RetrieverKind::Fallback(FallbackSpec { retrievers: vec![spec, *leaf(1)], min_hits: None, min_relevance: None })
@@ -215,6 +217,7 @@ async fn a_service_that_fails_is_told_with_its_path_or_skipped() {
     let error = world.try_run(RetrieverKind::Hyde(hyde(false)), "a cat", &[]).await.unwrap_err();
     assert!(matches!(&error, Error::Unavailable(said) if said.contains("no answer within 1.5s")), "{error:?}");
     // What passes is tried again.
+    let world = World::new().await;
     world.service.next(Status(500, "oh"));
     world.service.next(Text("A fish."));
     assert_eq!(ids(&world.run(RetrieverKind::Hyde(hyde(false)), "a cat").await.hits), ["c"]);

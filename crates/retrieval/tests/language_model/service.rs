@@ -36,7 +36,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// A running service, and a client of it.
-    pub(crate) async fn start(structured_output: bool) -> (Arc<Self>, Arc<dyn LanguageModel>) {
+    pub(crate) async fn start(structured_output: bool, timeout: Duration) -> (Arc<Self>, Arc<dyn LanguageModel>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let service = Arc::new(Self { url: url.clone(), ..Self::default() });
@@ -46,13 +46,12 @@ impl Service {
                 tokio::spawn(Arc::clone(&shared).serve(connection));
             }
         });
-        let client = service.client("talker", structured_output);
+        let client = service.client("talker", structured_output, timeout);
         (service, client)
     }
 
     /// A client of it that asks for `model`.
-    pub(crate) fn client(&self, model: &str, structured_output: bool) -> Arc<dyn LanguageModel> {
-        let timeout = Duration::from_millis(1500);
+    pub(crate) fn client(&self, model: &str, structured_output: bool, timeout: Duration) -> Arc<dyn LanguageModel> {
         let config = ChatConfig { structured_output, timeout, ..ChatConfig::new(self.url.clone(), model) };
         Arc::new(OpenAiChat::new(config).unwrap())
     }

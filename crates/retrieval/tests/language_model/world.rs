@@ -18,6 +18,9 @@ use toller_store::{Collections, MemoryStore, NewCollection, NewDocument, VectorS
 
 use crate::service::Service;
 
+/// Longest wait for an answer of the service, which comes at once where it is to come.
+const PATIENT: Duration = Duration::from_secs(30);
+
 /// What the embedding model knows of the world.
 const WORDS: [&str; 4] = ["toller", "cat", "fish", "bird"];
 
@@ -66,18 +69,23 @@ pub(crate) struct World {
 impl World {
     /// A world whose service knows schemas.
     pub(crate) async fn new() -> Self {
-        Self::with(true, true).await
+        Self::with(true, true, PATIENT).await
+    }
+
+    /// A world that waits this long for an answer of the service.
+    pub(crate) async fn waiting_for(answer_time: Duration) -> Self {
+        Self::with(true, true, answer_time).await
     }
 
     pub(crate) async fn without_schemas() -> Self {
-        Self::with(true, false).await
+        Self::with(true, false, PATIENT).await
     }
 
     pub(crate) async fn without_language_model() -> Self {
-        Self::with(false, false).await
+        Self::with(false, false, PATIENT).await
     }
 
-    async fn with(language_model: bool, structured_output: bool) -> Self {
+    async fn with(language_model: bool, structured_output: bool, answer_time: Duration) -> Self {
         let deadline = Instant::now() + Duration::from_secs(60);
         let context = RequestContext::new(Principal::anonymous()).with_deadline(Some(deadline));
         let fingerprint = Fingerprint {
@@ -88,10 +96,10 @@ impl World {
         };
         let model = Arc::new(WordModel { fingerprint, embedded: Mutex::default() });
         let mut models = Models::from(Arc::clone(&model) as Arc<dyn Embeddings>);
-        let (service, chat) = Service::start(structured_output).await;
+        let (service, chat) = Service::start(structured_output, answer_time).await;
         if language_model {
             models.language_models.add_default("talker", chat).unwrap();
-            let thinker = service.client("thinker", structured_output);
+            let thinker = service.client("thinker", structured_output, answer_time);
             models.language_models.add("thinker", thinker).unwrap();
         }
         let memory = MemoryStore::new();

@@ -35,7 +35,7 @@ use tonic_prost::ProstCodec;
 use tower::Service;
 
 /// How long a test waits for what must happen.
-pub const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// A call that its test holds.
 pub struct Held {

@@ -87,7 +87,7 @@ async fn open(folder: &TempDir) -> EdgeStore {
     let config = EdgeConfig { durability: toller_core::Durability::Process, exact: true, ..EdgeConfig::default() };
     let open = move || {
         // What an operation that was suspended had begun on another thread holds the folder a moment longer.
-        for _ in 0..500 {
+        for _ in 0..6000 {
             match EdgeStore::open(&path, config) {
                 Err(EdgeError::InUse { .. }) => std::thread::sleep(std::time::Duration::from_millis(10)),
                 other => return other.unwrap(),
