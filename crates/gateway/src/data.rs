@@ -139,18 +139,18 @@ impl Data {
         })
     }
 
-    /// How old what a process had under way must be to be taken for left behind: at once where a folder has one process at a
-    /// time, and after a day where several share a server.
-    pub(crate) fn abandoned_after(&self) -> Duration {
+    /// How long what is under way must give no sign of life to be taken for left behind: no time where a folder has one process at
+    /// a time, and several times as long as there is between two signs where several share a server.
+    pub(crate) fn left_after(&self) -> Duration {
         #[cfg(feature = "qdrant")]
-        const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        const SILENCE: Duration = Duration::from_secs(30);
 
         match self.kept {
             Kept::Memory(..) => Duration::ZERO,
             #[cfg(feature = "edge")]
             Kept::Edge(..) => Duration::ZERO,
             #[cfg(feature = "qdrant")]
-            Kept::Elsewhere => A_DAY,
+            Kept::Elsewhere => SILENCE,
         }
     }
 
