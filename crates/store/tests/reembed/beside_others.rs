@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toller_core::catalog::{Expected, RecordKind};
-use toller_core::{Catalog, OperationState, RequestContext, VectorStore};
+use toller_core::{Catalog, OperationState, RequestContext};
 use toller_store::{Collections, MemoryStore};
 
 use crate::ground::{context, make, name, until};
