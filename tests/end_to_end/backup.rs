@@ -600,3 +600,21 @@ async fn a_tenant_restores_into_itself_alone_and_sees_nothing_of_others() {
     assert_eq!(acme.all("docs").await.ids(), ["secret"]);
     assert_eq!(names(&acme).await, ["docs"]);
 }
+
+#[tokio::test]
+async fn collections_are_put_aside_where_the_setting_says() {
+    let place = tempfile::tempdir().unwrap();
+    let spool = place.path().join("made").join("spool");
+    let settings = Settings::new().without_model().set("backup.spool_dir", spool.to_str().unwrap());
+    let server = settings.start().await;
+    assert!(spool.is_dir());
+    let client = server.client().await;
+    client.create_for_vectors("docs", 1, v1::Metric::Dot).await;
+    let (_folder, file) = self::place();
+    backup(&server, &file).await;
+    // What is put aside has no name, so the folder is missed rather than looked into.
+    fs::remove_dir(&spool).unwrap();
+    let exit = command(&server, &["backup", file.with_extension("second").to_str().unwrap()]).await;
+    assert_eq!(exit.code, Some(1), "{}", exit.stderr);
+    assert!(exit.stderr.contains(spool.to_str().unwrap()), "{}", exit.stderr);
+}

@@ -190,6 +190,12 @@ async fn what_keeps_a_server_from_starting_is_said_with_the_way_out() {
         ("a metrics port in use", without_model().set("telemetry.metrics_listen", &port), 1, vec![&port]),
         ("a file as data folder", without_model().set("data.dir", &in_the_way), 1, vec![&in_the_way, "--data-dir"]),
         ("a data folder below a file", without_model().set("data.dir", &below), 1, vec![&below, "--data-dir"]),
+        (
+            "a folder for backups below a file",
+            without_model().set("backup.spool_dir", &below),
+            1,
+            vec![&below, "backup.spool_dir"],
+        ),
         ("a missing model folder", Settings::new().set("embedding.model", &missing), 1, vec![&missing]),
         ("a folder without a model", Settings::new().set("embedding.model", &empty), 1, vec![&empty, "config.json"]),
         ("torn weights", Settings::new().set("embedding.model", &torn), 1, vec![&torn, "model.safetensors"]),

@@ -18,6 +18,10 @@ pub enum RecordKind {
     Restore,
     /// The turn of the index run that is under way in a collection, as JSON.
     IndexRun,
+    /// The signs of life of an operation or a restore, by its id, as JSON.
+    Pulse,
+    /// Which documents a restore that is under way wrote to document stores, as JSON.
+    RestoredDocuments,
 }
 
 impl RecordKind {
@@ -29,6 +33,8 @@ impl RecordKind {
             Self::Operation => "operation",
             Self::Restore => "restore",
             Self::IndexRun => "index_run",
+            Self::Pulse => "pulse",
+            Self::RestoredDocuments => "restored_documents",
         }
     }
 }

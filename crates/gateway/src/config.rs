@@ -44,6 +44,8 @@ pub struct Config {
     pub data: DataConfig,
     /// What keeps it.
     pub store: StoreConfig,
+    /// How backups are made.
+    pub backup: BackupConfig,
     /// Embedding models.
     pub embedding: EmbeddingConfig,
     /// Rerankers.
@@ -88,6 +90,15 @@ impl Default for DataConfig {
     fn default() -> Self {
         Self { dir: PathBuf::from("toller-data") }
     }
+}
+
+/// Section `backup`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BackupConfig {
+    /// Folder in which a collection is put aside before the client gets it; none is the data folder, or the system's folder for
+    /// temporary files where there is no data folder.
+    pub spool_dir: Option<PathBuf>,
 }
 
 /// Section `limits`.
@@ -429,6 +440,7 @@ mod tests {
             in_file("[server]\ndrain_timeout_ms = 86400001", &["server.drain_timeout_ms", "86400000", "toller.toml"]),
             in_file("[auth]\nrequire_tenant = true", &["auth.require_tenant needs [[auth.keys]]", "toller.toml"]),
             in_file("[data]\ndir = \"\"", &["data.dir must not be empty", "toller.toml"]),
+            in_file("[backup]\nspool_dir = \"\"", &["backup.spool_dir must not be empty", "toller.toml"]),
             in_file(
                 "[store]\nbackend = \"disk\"",
                 &["store.backend must be edge or memory or qdrant, got \"disk\"", "toller.toml"],

@@ -42,11 +42,13 @@ enum Kept {
 impl Data {
     /// Opens the store with what the last run left.
     pub(crate) async fn open(config: &Config) -> Result<Self, GatewayError> {
-        match config.store.backend {
+        let spool_folder = config.backup.spool_dir.as_deref().map(usable).transpose()?;
+        let data = match config.store.backend {
             StoreBackend::Memory => Self::open_memory(DataFolder::open(&config.data.dir)?).await,
             StoreBackend::Edge => Self::open_edge(DataFolder::open(&config.data.dir)?, &config.store).await,
             StoreBackend::Qdrant => Self::open_qdrant(&config.store).await,
-        }
+        }?;
+        Ok(Self { spool_folder: spool_folder.unwrap_or(data.spool_folder), ..data })
     }
 
     async fn open_memory(folder: DataFolder) -> Result<Self, GatewayError> {
@@ -124,6 +126,7 @@ impl Data {
             vectors: store.vectors,
             catalog: store.catalog,
             documents: store.documents,
+            // In a container that is often RAM, or small: backup.spool_dir is for that.
             spool_folder: std::env::temp_dir().into(),
             place,
             collections: None,
@@ -139,18 +142,18 @@ impl Data {
         })
     }
 
-    /// How old what a process had under way must be to be taken for left behind: at once where a folder has one process at a
-    /// time, and after a day where several share a server.
-    pub(crate) fn abandoned_after(&self) -> Duration {
+    /// How long what is under way must give no sign of life to be taken for left behind: no time where a folder has one process at
+    /// a time, and several times as long as there is between two signs where several share a server.
+    pub(crate) fn left_after(&self) -> Duration {
         #[cfg(feature = "qdrant")]
-        const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        const SILENCE: Duration = Duration::from_secs(30);
 
         match self.kept {
             Kept::Memory(..) => Duration::ZERO,
             #[cfg(feature = "edge")]
             Kept::Edge(..) => Duration::ZERO,
             #[cfg(feature = "qdrant")]
-            Kept::Elsewhere => A_DAY,
+            Kept::Elsewhere => SILENCE,
         }
     }
 
@@ -173,6 +176,13 @@ impl Data {
             Kept::Elsewhere => Ok(()),
         }
     }
+}
+
+/// A folder for backups, made where it is missing, and tried out.
+fn usable(folder: &Path) -> Result<Arc<Path>, GatewayError> {
+    let made = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    made.map_err(|fault| GatewayError::SpoolFolder { path: folder.to_owned(), fault })?;
+    Ok(folder.into())
 }
 
 /// The folder holds what another backend left: starting beside it, with nothing, would look like a loss.

@@ -15,6 +15,14 @@ pub enum GatewayError {
         /// Why.
         fault: io::Error,
     },
+    /// The folder for backups cannot be made, or not be written to.
+    #[error("the folder {path} of backup.spool_dir cannot be used: {fault}; choose another")]
+    SpoolFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        fault: io::Error,
+    },
     /// Another process has the data folder.
     #[error("the data folder {path} is in use by another process; stop it, or choose another folder with --data-dir")]
     DataFolderInUse {

@@ -103,14 +103,19 @@ pub async fn serve(
     let collections = Arc::new(Collections::new(store, Arc::clone(&catalog), loaded.models.clone()));
     let restores = Restores::new(Arc::clone(&collections), Arc::clone(&data.documents));
     // Before the first request, so that nobody sees half of one.
-    let settled = restores.settle(data.abandoned_after()).await.map_err(GatewayError::Restores)?;
+    let silence = data.left_after();
+    let settled = restores.settle(silence).await.map_err(GatewayError::Restores)?;
     if settled > 0 {
         tracing::warn!(settled, "restores that the last run did not end are finished or undone");
     }
-    // Before the first request: from now on writes go where what goes on needs them.
-    let resumed = collections.resume_operations().await.map_err(GatewayError::Operations)?;
-    if resumed > 0 {
-        tracing::info!(resumed, "operations of the last run go on");
+    if silence.is_zero() {
+        // Before the first request: from now on writes go where what goes on needs them.
+        let resumed = collections.resume_operations().await.map_err(GatewayError::Operations)?;
+        if resumed > 0 {
+            tracing::info!(resumed, "operations of the last run go on");
+        }
+    } else {
+        collections.watch_operations(silence).await.map_err(GatewayError::Operations)?;
     }
     let stored = StoredRetrievers::new(catalog);
     let planner = Planner::new(Arc::clone(&collections), stored.clone(), limits.plan());

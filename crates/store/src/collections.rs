@@ -12,15 +12,15 @@
 //! that name clears it away, store first. So neither side ever ends up with half a collection, and a name that is used
 //! again never finds the documents of its predecessor.
 //!
-//! Within one process creates and deletes of the same collection take turns, and what is being restored is known
-//! ([`crate::restore`]), so a leftover is never somebody's work in progress, and writes stand still while the other model takes over. Several processes on one shared store would need a
-//! fence in the store itself: what they write while a collection is embedded anew is compared and mended before the switch, but
+//! Within one process creates and deletes of the same collection take turns, and a collection that is being restored names its
+//! restore ([`crate::restore`]), so a leftover is never somebody's work in progress, and writes stand still while the other model
+//! takes over. Several processes on one shared store would need a fence in the store itself: what they write while a collection is embedded anew is compared and mended before the switch, but
 //! what another process writes in the very moment of the switch may be in the old generation only.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use toller_core::catalog::Expected;
 use toller_core::collection::VectorParams;
@@ -40,7 +40,6 @@ use crate::lifecycle::Turns;
 use crate::operations::Operations;
 use crate::record::{CollectionRecord, CollectionRecords, State, UPDATE_ATTEMPTS, not_found};
 use crate::reembed;
-use crate::restore::Claims;
 use crate::run_turn::RunTurn;
 use crate::targets::Targets;
 
@@ -142,7 +141,6 @@ pub struct Collections {
     pub(crate) foundation: Foundation,
     operations: Operations,
     pub(crate) turns: Turns,
-    pub(crate) claims: Claims,
 }
 
 impl Collections {
@@ -150,13 +148,20 @@ impl Collections {
     pub fn new(store: Arc<dyn VectorStore>, catalog: Arc<dyn Catalog>, models: impl Into<Models>) -> Self {
         let operations = Operations::new(Arc::clone(&catalog));
         let foundation = Foundation::new(store, CollectionRecords { catalog }, models.into());
-        Self { foundation, operations, turns: Turns::default(), claims: Claims::default() }
+        Self { foundation, operations, turns: Turns::default() }
     }
 
     /// The same, which embed collections anew in steps of so many documents, at least 1; without this 64.
     #[must_use]
     pub fn with_reembed_batch(mut self, documents: usize) -> Self {
         self.foundation.reembed_batch = documents.max(1);
+        self
+    }
+
+    /// The same, whose operations and restores give others a sign of life every so often; without this every five seconds.
+    #[must_use]
+    pub fn with_signs_of_life(mut self, every: Duration) -> Self {
+        self.foundation.beat = every;
         self
     }
 
@@ -205,23 +210,30 @@ impl Collections {
         let spec = CollectionSpec { keyword, named, quantization, require_tenant, ..self.spec_of(new)? };
         let name = spec.name.clone();
         let _turn = self.turns.take(context.tenant(), &name).await;
-        let version = self.begin_creating(context, &spec).await?;
+        let version = self.begin_creating(context, &spec, None).await?;
         let ready = CollectionRecord::new(spec, State::Ready);
         self.records().swap(context, Expected::Version(version), &ready).await?;
         Ok(ready.spec)
     }
 
-    /// Makes a collection that nobody sees, and returns the version of its record. The caller has the collection's turn.
-    pub(crate) async fn begin_creating(&self, context: &RequestContext, spec: &CollectionSpec) -> Result<u64> {
+    /// Makes a collection that nobody sees, for a restore where that is named, and returns the version of its record. The caller has
+    /// the collection's turn.
+    pub(crate) async fn begin_creating(
+        &self,
+        context: &RequestContext,
+        spec: &CollectionSpec,
+        restore: Option<&str>,
+    ) -> Result<u64> {
         check_tenant(context, spec)?;
         let name = &spec.name;
         match self.records().find(context, name).await? {
             Some((_, record)) if record.state == State::Ready => return Err(already_exists(name)),
-            Some(_) if self.claims.has(context.tenant(), name) => return Err(already_exists(name)),
+            Some((_, record)) if self.is_restored(context, &record).await? => return Err(already_exists(name)),
             Some((version, leftover)) => self.clear_away(context, version, &leftover).await?,
             None => {}
         }
-        let creating = CollectionRecord::new(spec.clone(), State::Creating);
+        let restore = restore.map(str::to_owned);
+        let creating = CollectionRecord { restore, ..CollectionRecord::new(spec.clone(), State::Creating) };
         let version = match self.records().swap(context, Expected::Absent, &creating).await {
             Err(Error::Aborted(_)) => return Err(already_exists(name)),
             other => other?,
@@ -292,7 +304,7 @@ impl Collections {
                 return Err(not_found(name));
             };
             if record.state != State::Ready {
-                if self.claims.has(context.tenant(), name) {
+                if self.is_restored(context, &record).await? {
                     return Err(not_found(name));
                 }
                 self.clear_away(context, version, &record).await?;
@@ -334,13 +346,23 @@ impl Collections {
         reembed::begin(&self.foundation, &self.operations, context, name, model).await
     }
 
-    /// Goes on with the operations that an earlier process left, of all tenants, and returns how many run. Those that cannot go
+    /// Goes on with the operations that an earlier process of a store of its own left, of all tenants, and returns how many run. Those that cannot go
     /// on, since their model is gone, have ended as failed when this returns. To be called once, before any request.
     ///
     /// # Errors
     /// As the catalogue.
     pub async fn resume_operations(&self) -> Result<usize> {
-        reembed::resume(&self.foundation, &self.operations).await
+        reembed::resume(&self.foundation, &self.operations, Duration::ZERO).await
+    }
+
+    /// Watches the operations of a store that several processes share: those that have not ended, of all tenants. Once one gives no
+    /// sign of life for the time of `silence`, its process is gone, and this one goes on with it, or ends it as failed where it has
+    /// not its model. To be called once, before any request.
+    ///
+    /// # Errors
+    /// As the catalogue.
+    pub async fn watch_operations(&self, silence: Duration) -> Result<()> {
+        reembed::resume(&self.foundation, &self.operations, silence).await.map(drop)
     }
 
     /// Stops the operations that run, for the next process to go on with; none is started afterwards. To be called once, when no

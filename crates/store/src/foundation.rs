@@ -1,6 +1,7 @@
 //! What the collections of a process stand on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
@@ -8,6 +9,7 @@ use toller_core::{CollectionName, Models, RequestContext, VectorStore};
 use tracing::warn;
 
 use crate::fence::{Fence, Fences};
+use crate::pulse::BEAT;
 use crate::record::CollectionRecords;
 
 /// The store, the records, the models and the fences. Cheap to clone; clones share them.
@@ -19,6 +21,8 @@ pub(crate) struct Foundation {
     fences: Arc<Fences>,
     /// Documents that are embedded, written and recorded at once when a collection is embedded anew.
     pub(crate) reembed_batch: usize,
+    /// How often operations and restores give signs of life.
+    pub(crate) beat: Duration,
 }
 
 /// A few seconds of one processor for texts of usual length, so that little is done again after a crash, and writers wait for the
@@ -27,7 +31,14 @@ const DEFAULT_REEMBED_BATCH: usize = 64;
 
 impl Foundation {
     pub(crate) fn new(store: Arc<dyn VectorStore>, records: CollectionRecords, models: Models) -> Self {
-        Self { store, records, models: Arc::new(models), fences: Arc::default(), reembed_batch: DEFAULT_REEMBED_BATCH }
+        Self {
+            store,
+            records,
+            models: Arc::new(models),
+            fences: Arc::default(),
+            reembed_batch: DEFAULT_REEMBED_BATCH,
+            beat: BEAT,
+        }
     }
 
     /// The fence of a collection.

@@ -20,6 +20,7 @@ mod lifecycle;
 mod made_id;
 pub mod new_document;
 pub mod operations;
+mod pulse;
 mod record;
 pub mod reembed;
 pub mod restore;

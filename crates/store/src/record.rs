@@ -21,6 +21,9 @@ pub(crate) struct CollectionRecord {
     /// Absent in records of before there were any.
     #[serde(default)]
     pub(crate) generations: Generations,
+    /// Id of the restore that fills it, while it is out of everybody's sight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) restore: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +76,7 @@ impl Default for Generations {
 impl CollectionRecord {
     /// A collection in its first generation.
     pub(crate) fn new(spec: CollectionSpec, state: State) -> Self {
-        Self { spec, state, generations: Generations::default() }
+        Self { spec, state, generations: Generations::default(), restore: None }
     }
 
     /// What the store keeps the current generation under.

@@ -9,6 +9,8 @@
     reason = "these are tests: they fail by panicking"
 )]
 
+#[path = "reembed/beside_others.rs"]
+mod beside_others;
 #[path = "reembed/ground.rs"]
 mod ground;
 #[path = "reembed/interleavings.rs"]

@@ -78,8 +78,13 @@ struct Process {
 }
 
 fn process_with(memory: &MemoryStore, catalog: Arc<dyn Catalog>) -> Process {
+    process_that_beats(memory, catalog, Duration::from_secs(5))
+}
+
+fn process_that_beats(memory: &MemoryStore, catalog: Arc<dyn Catalog>, every: Duration) -> Process {
     let vectors: Arc<dyn VectorStore> = Arc::clone(&memory.vectors) as Arc<dyn VectorStore>;
-    let collections = Arc::new(Collections::new(vectors, catalog, Models::default()));
+    let collections = Collections::new(vectors, catalog, Models::default()).with_signs_of_life(every);
+    let collections = Arc::new(collections);
     let documents = Arc::clone(&memory.documents) as Arc<dyn DocumentStore>;
     Process { restores: Restores::new(Arc::clone(&collections), documents), collections }
 }
@@ -112,9 +117,9 @@ async fn restore(restores: &Restores) -> Result<()> {
     bring(restores).await?.commit(vec![retriever("best"), retriever("worst")]).await
 }
 
-async fn kinds(memory: &MemoryStore) -> [usize; 3] {
-    let mut counts = [0; 3];
-    let kinds = [RecordKind::Collection, RecordKind::Retriever, RecordKind::Restore];
+async fn kinds(memory: &MemoryStore) -> [usize; 4] {
+    let mut counts = [0; 4];
+    let kinds = [RecordKind::Collection, RecordKind::Retriever, RecordKind::Restore, RecordKind::RestoredDocuments];
     for (count, kind) in counts.iter_mut().zip(kinds) {
         *count = memory.catalog.list(&context(), kind).await.unwrap().len();
     }
@@ -122,7 +127,7 @@ async fn kinds(memory: &MemoryStore) -> [usize; 3] {
 }
 
 async fn assert_nothing(memory: &MemoryStore) {
-    assert_eq!(kinds(memory).await, [0, 0, 0]);
+    assert_eq!(kinds(memory).await, [0, 0, 0, 0]);
     assert_eq!(memory.documents.names(&context()).await.unwrap(), []);
     for text in ["docs", "empty"] {
         let fault = memory.vectors.params(&context(), &name(text)).await.unwrap_err();
@@ -131,7 +136,7 @@ async fn assert_nothing(memory: &MemoryStore) {
 }
 
 async fn assert_everything(memory: &MemoryStore, collections: &Collections) {
-    assert_eq!(kinds(memory).await, [2, 2, 0]);
+    assert_eq!(kinds(memory).await, [2, 2, 0, 0]);
     assert_eq!(collections.list(&context()).await.unwrap(), [spec("docs"), spec("empty")]);
     let docs = collections.open(&context(), &name("docs")).await.unwrap();
     let page = docs.scroll(&context(), None, None, 9).await.unwrap();
@@ -257,8 +262,6 @@ async fn a_process_that_is_killed_leaves_what_the_next_one_undoes() {
     drop(bring(&killed.restores).await.unwrap());
     drop(killed);
     let next = process(&memory);
-    let hour = Duration::from_secs(3600);
-    assert_eq!(next.restores.settle(hour).await.unwrap(), 0, "it may be the work of another process");
     assert_eq!(next.restores.settle(Duration::ZERO).await.unwrap(), 1);
     assert_nothing(&memory).await;
     assert_eq!(next.restores.settle(Duration::ZERO).await.unwrap(), 0);
@@ -319,7 +322,7 @@ async fn wherever_the_process_ends_the_next_one_has_everything_or_nothing() {
 
         let next = process(&memory);
         next.restores.settle(Duration::ZERO).await.unwrap();
-        if kinds(&memory).await == [0, 0, 0] {
+        if kinds(&memory).await == [0, 0, 0, 0] {
             assert!(outcome.is_err(), "after {writes} writes");
             assert_nothing(&memory).await;
             undone += 1;
@@ -333,4 +336,186 @@ async fn wherever_the_process_ends_the_next_one_has_everything_or_nothing() {
     }
     assert!(undone >= 6, "{undone} ends before the decision");
     assert!(finished >= 5, "{finished} ends after the decision");
+}
+
+#[tokio::test]
+async fn what_others_wrote_to_a_document_store_meanwhile_stays() {
+    for is_killed in [false, true] {
+        let memory = MemoryStore::new();
+        let Process { restores, .. } = process(&memory);
+        let restore = bring(&restores).await.unwrap();
+        let newer = Document { page_content: "newer".to_owned(), ..document("q") };
+        let theirs = vec![document("theirs"), newer.clone()];
+        memory.documents.put(&context(), &name("parents"), theirs).await.unwrap();
+        if is_killed {
+            drop(restore);
+            assert_eq!(process(&memory).restores.settle(Duration::ZERO).await.unwrap(), 1);
+        } else {
+            restore.abort().await;
+        }
+        let left = memory.documents.scroll(&context(), &name("parents"), None, 9).await.unwrap();
+        assert_eq!(left, [newer, document("theirs")]);
+        assert_eq!(kinds(&memory).await, [0, 0, 0, 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_document_that_somebody_wrote_meanwhile_is_not_replaced() {
+    let memory = MemoryStore::new();
+    let Process { restores, .. } = process(&memory);
+    let mut restore = restores.begin(&context()).await.unwrap();
+    restore.document_store(name("parents")).await.unwrap();
+    let theirs = Document { page_content: "theirs".to_owned(), ..document("q") };
+    memory.documents.put(&context(), &name("parents"), vec![theirs.clone()]).await.unwrap();
+    let fault = restore.documents(vec![document("p"), document("q")]).await.unwrap_err();
+    assert_eq!(fault, Error::AlreadyExists { kind: ResourceKind::DocumentStore, name: "parents".to_owned() });
+    restore.abort().await;
+    let left = memory.documents.scroll(&context(), &name("parents"), None, 9).await.unwrap();
+    assert_eq!(left, [theirs]);
+}
+
+#[tokio::test]
+async fn other_processes_leave_the_names_of_a_restore_alone() {
+    let memory = MemoryStore::new();
+    let (first, second) = (process(&memory), process(&memory));
+    let restore = bring(&first.restores).await.unwrap();
+    let docs = name("docs");
+    let taken = Error::AlreadyExists { kind: ResourceKind::Collection, name: "docs".to_owned() };
+    let missing = Error::NotFound { kind: ResourceKind::Collection, name: "docs".to_owned() };
+    assert_eq!(second.collections.create(&context(), new("docs")).await.unwrap_err(), taken);
+    assert_eq!(second.collections.delete(&context(), &docs).await.unwrap_err(), missing);
+    let names = RestoredNames { collections: vec![docs.clone()], ..RestoredNames::default() };
+    assert_eq!(second.restores.check_absent(&context(), &names).await.unwrap_err(), taken);
+    let mut late = second.restores.begin(&context()).await.unwrap();
+    assert_eq!(late.collection(spec("docs")).await.unwrap_err(), taken);
+    late.abort().await;
+    restore.commit(vec![retriever("best"), retriever("worst")]).await.unwrap();
+    assert_everything(&memory, &second.collections).await;
+
+    second.collections.delete(&context(), &docs).await.unwrap();
+    let mut again = first.restores.begin(&context()).await.unwrap();
+    again.collection(spec("docs")).await.unwrap();
+    again.abort().await;
+    second.collections.create(&context(), new("docs")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restore_is_undone_by_others_once_it_gives_no_sign_of_life() {
+    let memory = MemoryStore::new();
+    let catalog = Arc::clone(&memory.catalog) as Arc<dyn Catalog>;
+    let (often, never) = (Duration::from_millis(10), Duration::from_secs(10_000));
+    let next = process(&memory);
+
+    let alive = process_that_beats(&memory, Arc::clone(&catalog), often);
+    let restore = bring(&alive.restores).await.unwrap();
+    assert_eq!(next.restores.settle(Duration::from_secs(10)).await.unwrap(), 0, "it is the work of another process");
+    restore.commit(vec![retriever("best"), retriever("worst")]).await.unwrap();
+    assert_everything(&memory, &next.collections).await;
+
+    let memory = MemoryStore::new();
+    let stalled = process_that_beats(&memory, Arc::clone(&memory.catalog) as Arc<dyn Catalog>, never);
+    let mut restore = bring(&stalled.restores).await.unwrap();
+    let next = process(&memory);
+    assert_eq!(next.restores.settle(Duration::from_millis(100)).await.unwrap(), 1);
+    assert_nothing(&memory).await;
+    // The name is somebody else's now, who finds nothing of what the stalled process goes on with.
+    next.collections.create(&context(), NewCollection { name: name("empty"), ..new("empty") }).await.unwrap();
+    assert!(matches!(restore.records(vec![record("late")]).await, Err(Error::Aborted(_))));
+    assert!(matches!(restore.documents(vec![document("late")]).await, Err(Error::Aborted(_))));
+    restore.commit(Vec::new()).await.unwrap_err();
+    assert_eq!(next.collections.stats(&context(), &name("empty")).await.unwrap().document_count, 0);
+    assert_eq!(memory.documents.names(&context()).await.unwrap(), []);
+}
+
+/// What becomes of the write that decides a restore.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Decision {
+    /// It does not arrive.
+    Lost,
+    /// It arrives, and its answer does not.
+    AnswerLost,
+    /// It arrives without an answer, and then nothing is answered any more.
+    AnswerLostForGood,
+}
+
+/// A catalogue with a bad line.
+struct BadLine {
+    inner: Arc<dyn Catalog>,
+    decision: Decision,
+    is_cut: AtomicUsize,
+}
+
+impl BadLine {
+    fn check(&self) -> Result<()> {
+        match self.is_cut.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            _ => Err(Error::Unavailable("no answer".to_owned())),
+        }
+    }
+}
+
+#[async_trait]
+impl Catalog for BadLine {
+    async fn get(&self, context: &RequestContext, kind: RecordKind, name: &str) -> Result<Option<Versioned>> {
+        self.check()?;
+        self.inner.get(context, kind, name).await
+    }
+    async fn list(&self, context: &RequestContext, kind: RecordKind) -> Result<Vec<Versioned>> {
+        self.check()?;
+        self.inner.list(context, kind).await
+    }
+    async fn swap(
+        &self,
+        context: &RequestContext,
+        kind: RecordKind,
+        name: &str,
+        expected: Expected,
+        value: Vec<u8>,
+    ) -> Result<u64> {
+        self.check()?;
+        let decides = kind == RecordKind::Restore && String::from_utf8_lossy(&value).contains("\"committed\":true");
+        if !decides || self.decision != Decision::Lost {
+            let version = self.inner.swap(context, kind, name, expected, value).await?;
+            if !decides {
+                return Ok(version);
+            }
+        }
+        self.is_cut.store(usize::from(self.decision == Decision::AnswerLostForGood), Ordering::SeqCst);
+        Err(Error::Unavailable("no answer".to_owned()))
+    }
+    async fn remove(&self, context: &RequestContext, kind: RecordKind, name: &str, version: u64) -> Result<()> {
+        self.check()?;
+        self.inner.remove(context, kind, name, version).await
+    }
+    async fn tenants(&self, kind: RecordKind) -> Result<Vec<Tenant>> {
+        self.inner.tenants(kind).await
+    }
+}
+
+#[tokio::test]
+async fn a_decision_without_an_answer_is_looked_up() {
+    for decision in [Decision::Lost, Decision::AnswerLost, Decision::AnswerLostForGood] {
+        let memory = MemoryStore::new();
+        let inner = Arc::clone(&memory.catalog) as Arc<dyn Catalog>;
+        let line = Arc::new(BadLine { inner, decision, is_cut: AtomicUsize::new(0) });
+        let Process { restores, collections } = process_with(&memory, line);
+        let outcome = restore(&restores).await;
+        match decision {
+            Decision::Lost => {
+                assert_eq!(outcome.unwrap_err(), Error::Unavailable("no answer".to_owned()));
+                assert_nothing(&memory).await;
+            }
+            Decision::AnswerLost => {
+                outcome.unwrap();
+                assert_everything(&memory, &collections).await;
+            }
+            Decision::AnswerLostForGood => {
+                let fault = outcome.unwrap_err().to_string();
+                assert!(fault.contains("it is open whether everything is restored"), "{fault}");
+                let next = process(&memory);
+                assert_eq!(next.restores.settle(Duration::ZERO).await.unwrap(), 1);
+                assert_everything(&memory, &next.collections).await;
+            }
+        }
+    }
 }

@@ -20,6 +20,10 @@ struct State {
     calls_left: HashMap<String, u64>,
     /// Callers of whose last call the answer is lost as well.
     loses_answer: HashMap<String, bool>,
+    /// The one call of a caller of which the answer is lost.
+    lost: HashMap<String, u64>,
+    /// Points that a removal or a change of payloads may be about; none is any number.
+    most_points: Option<usize>,
 }
 
 /// What becomes of one call.
@@ -59,6 +63,23 @@ impl Faults {
         state.loses_answer.insert(api_key.to_owned(), loses_answer);
     }
 
+    /// Lose the answer of one call of a caller, after so many further ones; what comes after it is answered again.
+    pub fn lose_answer(&self, api_key: &str, after: u64) {
+        let mut state = self.0.lock();
+        let so_far = state.calls.get(api_key).copied().unwrap_or_default();
+        state.lost.insert(api_key.to_owned(), so_far + after + 1);
+    }
+
+    /// From now on, what removes points or changes their payloads takes too long when it is about more of them than this, and has no
+    /// effect.
+    pub fn change_at_most(&self, points: usize) {
+        self.0.lock().most_points = Some(points);
+    }
+
+    pub(crate) fn most_points(&self) -> Option<usize> {
+        self.0.lock().most_points
+    }
+
     /// How many calls a caller has made.
     pub fn calls(&self, api_key: &str) -> u64 {
         self.0.lock().calls.get(api_key).copied().unwrap_or_default()
@@ -73,6 +94,9 @@ impl Faults {
         if state.refusals > 0 {
             state.refusals -= 1;
             return Fate::Refused;
+        }
+        if state.lost.get(api_key) == Some(&calls) {
+            return Fate::AnswerLost;
         }
         if let Some(left) = state.calls_left.get_mut(api_key) {
             if *left == 0 {

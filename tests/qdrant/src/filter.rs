@@ -53,6 +53,10 @@ fn of_condition(condition: Condition) -> Result<Json, Status> {
     match condition.condition_one_of {
         Some(ConditionOneOf::Field(field)) => of_field(field),
         Some(ConditionOneOf::Filter(filter)) => of_filter(filter),
+        Some(ConditionOneOf::HasId(wanted)) => {
+            let ids = wanted.has_id.into_iter().map(|id| id_to_engine(Some(id))).collect::<Result<Vec<_>, _>>()?;
+            Ok(json!({ "has_id": ids }))
+        }
         Some(other) => Err(not_served(&format!("the condition {other:?}"))),
         None => Err(Status::invalid_argument("Malformed condition type")),
     }

@@ -83,7 +83,7 @@ impl TestQdrant {
         let listener = TcpListener::bind(("127.0.0.1", config.port)).await?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel::<()>();
-        let points = PointsServer::new(PointCalls::new(Arc::clone(&shards)));
+        let points = PointsServer::new(PointCalls::new(Arc::clone(&shards), Arc::clone(&faults)));
         let served = Server::builder()
             .layer(DoorLayer::new(Arc::clone(&faults), config.api_keys))
             .add_service(QdrantServer::new(HealthCalls))

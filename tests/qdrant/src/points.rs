@@ -7,17 +7,18 @@ use qdrant_client::qdrant::{
     ClearPayloadPoints, CountPoints, CountResponse, CountResult, CreateFieldIndexCollection, CreateVectorNameRequest,
     DeleteFieldIndexCollection, DeletePayloadPoints, DeletePointVectors, DeletePoints, DeleteVectorNameRequest,
     DiscoverBatchPoints, DiscoverBatchResponse, DiscoverPoints, DiscoverResponse, FacetCounts, FacetResponse,
-    FieldType, GetPoints, GetResponse, PointStruct, PointsOperationResponse, QueryBatchPoints, QueryBatchResponse,
-    QueryGroupsResponse, QueryPointGroups, QueryPoints, QueryResponse, RecommendBatchPoints, RecommendBatchResponse,
-    RecommendGroupsResponse, RecommendPointGroups, RecommendPoints, RecommendResponse, RetrievedPoint, ScoredPoint,
-    ScrollPoints, ScrollResponse, SearchBatchPoints, SearchBatchResponse, SearchGroupsResponse,
-    SearchMatrixOffsetsResponse, SearchMatrixPairsResponse, SearchMatrixPoints, SearchPointGroups, SearchPoints,
-    SearchResponse, SetPayloadPoints, UpdateBatchPoints, UpdateBatchResponse, UpdateMode, UpdatePointVectors,
-    UpdateResult, UpdateStatus, UpsertPoints, query, start_from, vector_input,
+    FieldType, GetPoints, GetResponse, PointStruct, PointsOperationResponse, PointsSelector, QueryBatchPoints,
+    QueryBatchResponse, QueryGroupsResponse, QueryPointGroups, QueryPoints, QueryResponse, RecommendBatchPoints,
+    RecommendBatchResponse, RecommendGroupsResponse, RecommendPointGroups, RecommendPoints, RecommendResponse,
+    RetrievedPoint, ScoredPoint, ScrollPoints, ScrollResponse, SearchBatchPoints, SearchBatchResponse,
+    SearchGroupsResponse, SearchMatrixOffsetsResponse, SearchMatrixPairsResponse, SearchMatrixPoints,
+    SearchPointGroups, SearchPoints, SearchResponse, SetPayloadPoints, UpdateBatchPoints, UpdateBatchResponse,
+    UpdateMode, UpdatePointVectors, UpdateResult, UpdateStatus, UpsertPoints, query, start_from, vector_input,
 };
 use qdrant_edge as engine;
 use tonic::{Request, Response, Status};
 
+use crate::faults::Faults;
 use crate::service::{not_served, service};
 use crate::shards::{Shards, refused};
 use crate::{filter, payload, requests, vectors};
@@ -29,11 +30,25 @@ const PAGE: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct PointCalls {
     shards: Arc<Shards>,
+    faults: Arc<Faults>,
 }
 
 impl PointCalls {
-    pub(crate) fn new(shards: Arc<Shards>) -> Self {
-        Self { shards }
+    pub(crate) fn new(shards: Arc<Shards>, faults: Arc<Faults>) -> Self {
+        Self { shards, faults }
+    }
+
+    /// The filter of what a call selects, unless that is more than it manages.
+    async fn selected(&self, collection: &str, selector: Option<PointsSelector>) -> Result<engine::Filter, Status> {
+        let filter = requests::selected(selector)?;
+        if let Some(most) = self.faults.most_points() {
+            let count = engine::CountRequest { filter: Some(filter.clone()), exact: true };
+            let count = self.on_shard(collection, |shard| shard.count(count)).await?;
+            if count > most {
+                return Err(Status::deadline_exceeded(format!("{count} points take too long, as was asked for")));
+            }
+        }
+        Ok(filter)
     }
 
     /// Runs work on a collection's shard.
@@ -120,7 +135,8 @@ service! {
 
         async fn delete(&self, request: Request<DeletePoints>) -> Result<Response<PointsOperationResponse>, Status> {
             let request = request.into_inner();
-            let operation = engine::PointOperations::DeletePointsByFilter(requests::selected(request.points)?);
+            let selected = self.selected(&request.collection_name, request.points).await?;
+            let operation = engine::PointOperations::DeletePointsByFilter(selected);
             self.update(&request.collection_name, engine::UpdateOperation::PointOperation(operation)).await
         }
 
@@ -132,10 +148,11 @@ service! {
             if request.key.is_some() {
                 return Err(not_served("a key of set_payload"));
             }
+            let selected = self.selected(&request.collection_name, request.points_selector).await?;
             let operation = engine::PayloadOps::SetPayload(engine::SetPayloadOp {
                 payload: payload::to_engine(request.payload)?,
                 points: None,
-                filter: Some(requests::selected(request.points_selector)?),
+                filter: Some(selected),
                 key: None,
             });
             self.update(&request.collection_name, engine::UpdateOperation::PayloadOperation(operation)).await

@@ -51,6 +51,9 @@ pub(super) fn check(program: Program, config: &Config, origins: &Origins<'_>) ->
     if config.data.dir.as_os_str().is_empty() {
         return Err(origins.invalid("data.dir", "must not be empty; write . for the working folder"));
     }
+    if config.backup.spool_dir.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
+        return Err(origins.invalid("backup.spool_dir", "must not be empty; leave it out for the default"));
+    }
     for (key, value) in [
         ("server.drain_grace_ms", config.server.drain_grace_ms),
         ("server.drain_timeout_ms", config.server.drain_timeout_ms),

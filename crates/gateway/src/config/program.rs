@@ -13,7 +13,7 @@ pub enum Program {
 
 /// Settings that only a gateway reads: of data, of the language model that retrievers ask, and of requests that have documents and
 /// filters.
-const GATEWAY_ONLY: [&str; 26] = [
+const GATEWAY_ONLY: [&str; 27] = [
     "auth.require_tenant",
     "data.dir",
     "store.backend",
@@ -28,6 +28,7 @@ const GATEWAY_ONLY: [&str; 26] = [
     "store.qdrant.write_consistency_factor",
     "store.qdrant.on_disk",
     "store.qdrant.exact",
+    "backup.spool_dir",
     "llm.address",
     "llm.model",
     "llm.api_key",

@@ -102,6 +102,12 @@ pub static SETTINGS: &[Setting] = &[
     ),
     boolean("store.qdrant.exact", "false", "Search without approximation; slow in large collections"),
     text(
+        "backup.spool_dir",
+        "",
+        "DIR",
+        "Folder in which a backup puts one collection aside at a time, with room for the largest: instead of the data folder, or of the system's folder for temporary files with qdrant",
+    ),
+    text(
         "embedding.provider",
         "candle",
         "NAME",

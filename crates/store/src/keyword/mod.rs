@@ -11,7 +11,7 @@
 //!
 //! with N records in the collection of which n have the term, tf occurrences of t among the `length` terms of d, k1 =
 //! 1.2 and b = 0.75 ([`bm25`]). So every occurrence in the query adds, as in Lucene, and the whole is above 0 wherever
-//! one term is in both. A document's vector depends on nothing but its text and the collection's language; the
+//! one term is in both. Of a query the first 1024 different terms count. A document's vector depends on nothing but its text and the collection's language; the
 //! frequencies are counted when a query comes.
 //!
 //! What analysis makes of a text is stored by backends that keep their vectors. Whoever changes it changes what is
@@ -25,4 +25,4 @@ mod segments;
 pub mod terms;
 
 pub use analyzer::Analyzer;
-pub use terms::{TermWeight, document_vector, query_vector};
+pub use terms::{MAX_QUERY_TERMS, TermWeight, document_vector, query_vector};

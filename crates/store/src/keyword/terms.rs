@@ -1,5 +1,8 @@
 //! Sparse vectors of texts: terms as numbers, with weights.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use twox_hash::XxHash32;
 
 use super::analyzer::Analyzer;
@@ -31,10 +34,24 @@ pub fn document_vector(analyzer: Analyzer, text: &str) -> Vec<TermWeight> {
     weighted(&terms, |occurrences| bm25::weight(occurrences, length) as f32)
 }
 
-/// The vector of a query: distinct terms, ascending, each weighted by its number of occurrences, so that a word that is
-/// said twice counts twice.
+/// Most different terms of a query: what comes after the first so many is left out, on every backend. Each costs a look at an
+/// index, or a call to a server, and what a person asks has a few.
+pub const MAX_QUERY_TERMS: usize = 1024;
+
+/// The vector of a query: its first [`MAX_QUERY_TERMS`] distinct terms, ascending, each weighted by its number of occurrences, so
+/// that a word that is said twice counts twice.
 pub fn query_vector(analyzer: Analyzer, text: &str) -> Vec<TermWeight> {
-    weighted(&sorted_terms(analyzer, text), |occurrences| occurrences as f32)
+    let mut occurrences: BTreeMap<u32, u32> = BTreeMap::new();
+    analyzer.each_term(text, |term| {
+        let term = term_number(term);
+        let is_full = occurrences.len() >= MAX_QUERY_TERMS;
+        match occurrences.entry(term) {
+            Entry::Occupied(mut known) => *known.get_mut() = known.get().saturating_add(1),
+            Entry::Vacant(new) if !is_full => drop(new.insert(1)),
+            Entry::Vacant(_) => {}
+        }
+    });
+    occurrences.into_iter().map(|(term, count)| TermWeight { term, weight: count as f32 }).collect()
 }
 
 /// The number of a term.
@@ -85,5 +102,19 @@ mod tests {
         assert_eq!((weight_of(&query, "toll"), weight_of(&query, "bridge")), (Some(2.0), Some(1.0)));
         assert!(document.is_sorted_by_key(|element| element.term));
         assert_eq!(document_vector(analyzer, " \n"), []);
+    }
+
+    #[test]
+    fn a_query_counts_by_its_first_terms() {
+        let analyzer = Analyzer::new(Language::None);
+        let words = |count: usize| (0..count).map(|n| format!("w{n} ")).collect::<String>();
+        let most = query_vector(analyzer, &words(MAX_QUERY_TERMS));
+        assert_eq!(most.len(), MAX_QUERY_TERMS);
+        assert!(most.is_sorted_by(|left, right| left.term < right.term));
+        assert_eq!(query_vector(analyzer, &words(100_000)), most);
+        // What was said before counts on.
+        let again = query_vector(analyzer, &format!("{} w7", words(100_000)));
+        let weight = |term| again.iter().find(|element| element.term == term_number(term)).map(|found| found.weight);
+        assert_eq!((weight("w7"), weight("w8"), weight("w99999")), (Some(2.0), Some(1.0), None));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A record is written when an operation starts, after every step, and when it ends, so that another process can go on with
 //! it. Whoever runs it puts its mark on the record; a process that finds another mark there leaves the operation to the other.
+//! While it runs it gives signs of life, so that others can tell an operation that runs elsewhere from one that was left.
 //! A request to cancel is part of the record too: it reaches the process that runs the operation, whichever that is, and is not
 //! forgotten when that process is killed.
 
@@ -21,6 +22,8 @@ use toller_core::{Catalog, Operation, OperationKind, OperationState, RequestCont
 use tracing::warn;
 use uuid::Uuid;
 
+use crate::pulse::{self, Pulse};
+
 pub(crate) use log::{Halt, OperationLog};
 pub(crate) use record::{OperationRecord, ReembedProgress};
 
@@ -33,7 +36,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a request to cancel is tried again while the operation records its progress.
 const CANCEL_ATTEMPTS: usize = 16;
 
-/// The operations of all tenants; the context says whose are meant.
+/// The operations of all tenants; the context says whose are meant. Clones are one.
+#[derive(Clone)]
 pub struct Operations {
     catalog: Arc<dyn Catalog>,
     /// The mark of this process.
@@ -45,11 +49,20 @@ pub struct Operations {
 #[derive(Default)]
 struct Live {
     running: HashMap<Key, Running>,
+    /// Those who watch operations of other processes, to go on with them once they are left.
+    watchers: Vec<JoinHandle<()>>,
     /// Nothing more is started.
     stopping: bool,
 }
 
 type Key = (Tenant, String);
+
+/// An operation that is recorded as this process's, and gives signs of life.
+pub(crate) struct Begun {
+    pub(crate) version: u64,
+    pub(crate) record: OperationRecord,
+    pulse: Pulse,
+}
 
 struct Running {
     signal: watch::Sender<Signal>,
@@ -156,30 +169,54 @@ impl Operations {
         let tasks: Vec<JoinHandle<()>> = {
             let mut live = self.live.lock();
             live.stopping = true;
-            live.running
-                .drain()
-                .map(|(_, running)| {
-                    running.signal.send_replace(Signal::Suspend);
-                    running.task
-                })
-                .collect()
+            let watchers = std::mem::take(&mut live.watchers);
+            watchers.iter().for_each(JoinHandle::abort);
+            let running = live.running.drain().map(|(_, running)| {
+                running.signal.send_replace(Signal::Suspend);
+                running.task
+            });
+            running.chain(watchers).collect()
         };
         for task in tasks {
-            if let Err(fault) = task.await {
+            if let Err(fault) = task.await
+                && !fault.is_cancelled()
+            {
                 warn!(%fault, "an operation did not end in order");
             }
         }
     }
 
-    /// Records a new operation, and forgets the oldest ended ones where there are too many.
+    /// Records an operation that has nothing to do and has succeeded, and forgets the oldest ended ones where there are too many.
+    pub(crate) async fn record_done(
+        &self,
+        context: &RequestContext,
+        kind: OperationKind,
+        subject: &str,
+    ) -> Result<Operation> {
+        self.forget_oldest(context).await?;
+        let record = self.new_record(kind, subject, None);
+        self.swap(context, Expected::Absent, &record).await?;
+        Ok(record.operation)
+    }
+
+    /// Records a new operation, and forgets the oldest ended ones where there are too many. It gives signs of life every so often.
     pub(crate) async fn record_new(
         &self,
         context: &RequestContext,
         kind: OperationKind,
         subject: &str,
-        progress: Option<ReembedProgress>,
-    ) -> Result<(u64, OperationRecord)> {
+        progress: ReembedProgress,
+        beat: Duration,
+    ) -> Result<Begun> {
         self.forget_oldest(context).await?;
+        let record = self.new_record(kind, subject, Some(progress));
+        // First, so that nobody takes it for left.
+        let pulse = Pulse::begin(&self.catalog, context, &record.operation.id, beat).await?;
+        let version = self.swap(context, Expected::Absent, &record).await?;
+        Ok(Begun { version, record, pulse })
+    }
+
+    fn new_record(&self, kind: OperationKind, subject: &str, progress: Option<ReembedProgress>) -> OperationRecord {
         let now = now_ms();
         // Without anything to be done it has ended before it began.
         let is_done = progress.is_none();
@@ -194,28 +231,62 @@ impl Operations {
             ended_at_ms: is_done.then_some(now),
             fault: None,
         };
-        let record = OperationRecord { operation, owner: self.owner.clone(), cancel_requested: false, progress };
-        let version = self.swap(context, Expected::Absent, &record).await?;
-        Ok((version, record))
+        OperationRecord { operation, owner: self.owner.clone(), cancel_requested: false, progress }
     }
 
     /// Removes the record of an operation that could not begin.
-    pub(crate) async fn forget(&self, context: &RequestContext, id: &str, version: u64) {
+    pub(crate) async fn forget(&self, context: &RequestContext, begun: Begun) {
+        let Begun { version, record, pulse } = begun;
+        let id = &record.operation.id;
         if let Err(fault) = self.catalog.remove(context, RecordKind::Operation, id, version).await {
             warn!(operation = id, %fault, "an operation that could not begin left a record behind");
         }
+        pulse.end().await;
     }
 
     /// Puts the mark of this process on an operation that another one left.
+    ///
+    /// # Errors
+    /// `Aborted` when the record is not in that version any more: somebody works on it.
     pub(crate) async fn take_over(
         &self,
         context: &RequestContext,
         version: u64,
         mut record: OperationRecord,
-    ) -> Result<(u64, OperationRecord)> {
+        beat: Duration,
+    ) -> Result<Begun> {
         record.owner.clone_from(&self.owner);
+        let pulse = Pulse::begin(&self.catalog, context, &record.operation.id, beat).await?;
         let version = self.swap(context, Expected::Version(version), &record).await?;
-        Ok((version, record))
+        Ok(Begun { version, record, pulse })
+    }
+
+    /// Does a process give signs of life for an operation? Takes `silence` to say that none does.
+    pub(crate) async fn is_alive(&self, context: &RequestContext, id: &str, silence: Duration) -> Result<bool> {
+        pulse::is_alive(self.catalog.as_ref(), context, id, silence).await
+    }
+
+    /// Has `work` done beside the operations, until this process stops.
+    pub(crate) fn watch(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut live = self.live.lock();
+        if !live.stopping {
+            live.watchers.retain(|watcher| !watcher.is_finished());
+            live.watchers.push(tokio::spawn(work));
+        }
+    }
+
+    /// An operation that has not ended, with its version.
+    pub(crate) async fn find_unfinished(
+        &self,
+        context: &RequestContext,
+        id: &str,
+    ) -> Result<Option<(u64, OperationRecord)>> {
+        match self.find(context, id).await {
+            Ok((_, record)) if record.operation.has_ended() => Ok(None),
+            Ok(found) => Ok(Some(found)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// The operations of the tenant that have not ended, oldest first.
@@ -229,10 +300,10 @@ impl Operations {
     pub(crate) fn run<W: Future<Output = ()> + Send + 'static>(
         &self,
         context: &RequestContext,
-        version: u64,
-        record: OperationRecord,
+        begun: Begun,
         work: impl FnOnce(OperationLog) -> W,
     ) -> Result<()> {
+        let Begun { version, record, pulse } = begun;
         let (signal, told) = watch::channel(Signal::GoOn);
         let (sender, news) = watch::channel(record.operation.clone());
         let key = key(context, &record.operation.id);
@@ -247,6 +318,7 @@ impl Operations {
         let task = tokio::spawn(async move {
             let _leave = leave;
             work.await;
+            pulse.end().await;
         });
         live.running.insert(key, Running { signal, news, task });
         Ok(())

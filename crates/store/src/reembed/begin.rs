@@ -1,5 +1,7 @@
 //! Starts embedding a collection anew, and goes on with what another process left.
 
+use std::time::Duration;
+
 use toller_core::catalog::RecordKind;
 use toller_core::error::{Error, Result};
 use toller_core::{
@@ -12,7 +14,7 @@ use super::REEMBED_RUNNING;
 use super::task::Reembedding;
 use crate::foundation::Foundation;
 use crate::guard;
-use crate::operations::{OperationRecord, Operations, ReembedProgress};
+use crate::operations::{Begun, OperationRecord, Operations, ReembedProgress};
 use crate::record::{Building, CollectionRecord, Generation, State};
 use crate::targets::unhurried;
 
@@ -32,8 +34,7 @@ pub(crate) async fn begin(
     refuse(&record)?;
     let fingerprint = foundation.models.embedding_model(model)?.fingerprint().clone();
     if fingerprint.is_compatible_with(&record.spec.fingerprint) {
-        let (_, done) = operations.record_new(context, OperationKind::Reembed, name.logical(), None).await?;
-        return Ok(done.operation);
+        return operations.record_done(context, OperationKind::Reembed, name.logical()).await;
     }
     // What is begun is not to be left half done because the caller goes away.
     let context = &unhurried(context);
@@ -41,45 +42,93 @@ pub(crate) async fn begin(
     let generation = Generation { number, fingerprint };
     let progress =
         ReembedProgress { generation: number, fingerprint: generation.fingerprint.clone(), next: None, copied: false };
-    let (version, started) =
-        operations.record_new(context, OperationKind::Reembed, name.logical(), Some(progress)).await?;
-    if let Err(fault) = build(foundation, context, &record, &started.operation.id, generation).await {
-        operations.forget(context, &started.operation.id, version).await;
+    let kind = OperationKind::Reembed;
+    let begun = operations.record_new(context, kind, name.logical(), progress, foundation.beat).await?;
+    if let Err(fault) = build(foundation, context, &record, &begun.record.operation.id, generation).await {
+        operations.forget(context, begun).await;
         return Err(fault);
     }
-    let operation = started.operation.clone();
-    run(foundation, operations, context, version, started)?;
+    let operation = begun.record.operation.clone();
+    run(foundation, operations, context, begun)?;
     Ok(operation)
 }
 
-/// Goes on with what another process left, of all tenants, and returns how many operations run. What cannot go on has ended
-/// when this returns.
-pub(crate) async fn resume(foundation: &Foundation, operations: &Operations) -> Result<usize> {
+/// Goes on with what other processes left, of all tenants.
+///
+/// Without `silence` all that has not ended was left: returns how many operations run, and what cannot go on has ended by then.
+/// Otherwise each is watched, besides, and gone on with once it has given no sign of life for that long; none runs by then.
+pub(crate) async fn resume(foundation: &Foundation, operations: &Operations, silence: Duration) -> Result<usize> {
     let mut running = 0;
     for tenant in foundation.records.catalog.tenants(RecordKind::Operation).await? {
         let context = context_of(tenant);
         for (version, record) in operations.unfinished(&context).await? {
-            let (version, record) = operations.take_over(&context, version, record).await?;
-            let lost = record.progress.as_ref().filter(|progress| {
-                // Writes would have to be embedded by it from the first request on.
-                foundation.models.compatible_with(&progress.fingerprint).is_none()
+            if silence.is_zero() {
+                running += usize::from(go_on(foundation, operations, &context, version, record).await?);
+                continue;
+            }
+            let (id, context) = (record.operation.id, context.clone());
+            let (foundation, its_operations) = (foundation.clone(), operations.clone());
+            operations.watch(async move {
+                while let Err(fault) = watch(&foundation, &its_operations, &context, &id, silence).await {
+                    warn!(operation = id, %fault, "an operation of another process cannot be watched");
+                    tokio::time::sleep(silence).await;
+                }
             });
-            if let Some(progress) = lost {
-                let fault = model_is_gone(&record.operation, &progress.fingerprint);
-                warn!(operation = record.operation.id, %fault, "an operation that was left cannot go on");
-            } else {
-                info!(operation = record.operation.id, subject = record.operation.subject, "an operation goes on");
-                running += 1;
-            }
-            let must_end = lost.is_some() || record.cancel_requested;
-            let id = record.operation.id.clone();
-            run(foundation, operations, &context, version, record)?;
-            if must_end {
-                operations.wait(&context, &id, None).await?;
-            }
         }
     }
     Ok(running)
+}
+
+/// Returns when an operation has ended, or is this process's.
+async fn watch(
+    foundation: &Foundation,
+    operations: &Operations,
+    context: &RequestContext,
+    id: &str,
+    silence: Duration,
+) -> Result<()> {
+    loop {
+        let is_alive = operations.is_alive(context, id, silence).await?;
+        let Some((version, record)) = operations.find_unfinished(context, id).await? else { return Ok(()) };
+        if !is_alive && go_on(foundation, operations, context, version, record).await? {
+            return Ok(());
+        }
+        tokio::time::sleep(silence / 4).await;
+    }
+}
+
+/// Goes on with an operation; false when somebody else does, or when it cannot go on and has ended.
+async fn go_on(
+    foundation: &Foundation,
+    operations: &Operations,
+    context: &RequestContext,
+    version: u64,
+    record: OperationRecord,
+) -> Result<bool> {
+    let begun = match operations.take_over(context, version, record, foundation.beat).await {
+        // It recorded its progress, or another process was faster.
+        Err(Error::Aborted(_)) => return Ok(false),
+        other => other?,
+    };
+    let operation = &begun.record.operation;
+    let lost = begun.record.progress.as_ref().filter(|progress| {
+        // Writes would have to be embedded by it from the first request on.
+        foundation.models.compatible_with(&progress.fingerprint).is_none()
+    });
+    if let Some(progress) = lost {
+        let fault = model_is_gone(operation, &progress.fingerprint);
+        warn!(operation = operation.id, %fault, "an operation that was left cannot go on");
+    } else {
+        info!(operation = operation.id, subject = operation.subject, "an operation goes on");
+    }
+    let is_lost = lost.is_some();
+    let must_end = is_lost || begun.record.cancel_requested;
+    let id = operation.id.clone();
+    run(foundation, operations, context, begun)?;
+    if must_end {
+        operations.wait(context, &id, None).await?;
+    }
+    Ok(!is_lost)
 }
 
 /// The operation's model is not loaded.
@@ -93,23 +142,16 @@ pub(super) fn model_is_gone(operation: &Operation, fingerprint: &Fingerprint) ->
     }
 }
 
-fn run(
-    foundation: &Foundation,
-    operations: &Operations,
-    context: &RequestContext,
-    version: u64,
-    record: OperationRecord,
-) -> Result<()> {
-    debug_assert_eq!(record.operation.state, OperationState::Running);
-    let Some(progress) = record.progress.clone() else {
-        return Err(Error::Internal(format!("operation \"{}\" runs and has nothing to do", record.operation.id)));
+fn run(foundation: &Foundation, operations: &Operations, context: &RequestContext, begun: Begun) -> Result<()> {
+    let operation = &begun.record.operation;
+    debug_assert_eq!(operation.state, OperationState::Running);
+    let Some(progress) = begun.record.progress.clone() else {
+        return Err(Error::Internal(format!("operation \"{}\" runs and has nothing to do", operation.id)));
     };
-    let name = CollectionName::new(&record.operation.subject)
-        .map_err(|fault| Error::Internal(format!("the subject of operation \"{}\" {fault}", record.operation.id)))?;
+    let name = CollectionName::new(&operation.subject)
+        .map_err(|fault| Error::Internal(format!("the subject of operation \"{}\" {fault}", operation.id)))?;
     let (foundation, owned_context) = (foundation.clone(), context.clone());
-    operations.run(context, version, record, move |log| {
-        Reembedding::new(foundation, owned_context, name, log, progress).run()
-    })
+    operations.run(context, begun, move |log| Reembedding::new(foundation, owned_context, name, log, progress).run())
 }
 
 /// Makes room for the generation, and has writes go to it from now on.

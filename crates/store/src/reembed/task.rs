@@ -61,7 +61,7 @@ impl Reembedding {
     async fn work(&mut self) -> Result<(), Halt> {
         let record = match self.find().await? {
             // An earlier process was killed after the switch.
-            Some(record) if record.generations.made_by.as_deref() == Some(self.log.id()) => return Ok(()),
+            Some(record) if self.has_made(&record) => return Ok(()),
             Some(record) if record.is_built_by(self.log.id()) => record,
             _ => return Err(Halt::Cancelled),
         };
@@ -100,6 +100,11 @@ impl Reembedding {
     async fn find(&self) -> Result<Option<CollectionRecord>> {
         let found = self.foundation.records.find(&self.context, &self.name).await?;
         Ok(found.map(|(_, record)| record).filter(|record| record.state == State::Ready))
+    }
+
+    /// Is the generation in its place?
+    fn has_made(&self, record: &CollectionRecord) -> bool {
+        record.generations.made_by.as_deref() == Some(self.log.id())
     }
 
     /// Is the generation still to be filled? Asked behind the fence, before it is written.
@@ -148,8 +153,14 @@ impl Reembedding {
 
     async fn end(&mut self, outcome: Result<(), Halt>, span: &Span) {
         let outcome = match outcome {
-            // A store that misses what was dropped under the task is no fault of the task.
-            Err(Halt::Failed(_)) if matches!(self.check_mine().await, Err(Halt::Cancelled)) => Err(Halt::Cancelled),
+            Err(halt @ (Halt::Failed(_) | Halt::Cancelled)) => match self.find().await {
+                // Another process switched, one that this one took the operation over from.
+                Ok(Some(record)) if self.has_made(&record) => Ok(()),
+                Ok(Some(record)) if record.is_built_by(self.log.id()) => Err(halt),
+                // A store that misses what was dropped under the task is no fault of the task.
+                Ok(_) => Err(Halt::Cancelled),
+                Err(_) => Err(halt),
+            },
             other => other,
         };
         let (state, fault) = match outcome {

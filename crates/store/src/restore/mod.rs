@@ -3,10 +3,11 @@
 //! Collections are filled while their records say `creating`, so that nobody sees them. What a restore has begun is written
 //! down in the catalogue before it is begun, and one more write, the commit, says that from now on it is finished and not
 //! undone. So a process that is killed leaves what the next one undoes or finishes before its first request
-//! ([`Restores::settle`]). Documents of document stores have no state: they can be read as they arrive, and are taken away
-//! again where the restore ends otherwise.
+//! ([`Restores::settle`]). Their records name the restore, so that no process takes them for the leftovers of a create. Documents of
+//! document stores have no state: they can be read as they arrive, and are noted before (`documents`), so that where the restore ends
+//! otherwise they, and nothing that others wrote, are taken away again.
 
-mod claims;
+mod documents;
 mod hidden;
 mod journal;
 mod session;
@@ -19,8 +20,8 @@ use toller_core::error::{Error, ResourceKind, Result};
 use toller_core::{CollectionName, DocumentStore, RequestContext};
 use tracing::info;
 
-pub(crate) use claims::Claims;
 pub use journal::EncodedRetriever;
+pub(crate) use journal::is_open;
 pub use session::Restore;
 
 use crate::collections::Collections;
@@ -53,18 +54,23 @@ impl Restores {
     }
 
     /// Finishes or undoes what an earlier process left, of all tenants, and returns how many restores that were. To be called
-    /// once, before any request. Of a store that several processes share, only restores that began `least_age` ago are
-    /// taken for left behind: younger ones may be another process's work.
+    /// once, before any request. Of a store that several processes share, only restores that give no sign of life for the time of
+    /// `silence` are taken for left behind: the others are another process's work.
     ///
     /// # Errors
     /// As the catalogue and the stores.
-    pub async fn settle(&self, least_age: Duration) -> Result<usize> {
+    pub async fn settle(&self, silence: Duration) -> Result<usize> {
         let mut settled = 0;
         for tenant in self.collections.catalog().tenants(RecordKind::Restore).await? {
             let context = context_of(tenant);
-            for journal in Journal::all(self.collections.catalog(), &context).await? {
-                if journal.age() < least_age {
+            for mut journal in Journal::all(self.collections.catalog(), &context).await? {
+                if !silence.is_zero() && journal.is_alive(silence).await? {
                     continue;
+                }
+                match journal.take_over(self.collections.foundation.beat).await {
+                    // Another process that starts does it.
+                    Err(Error::Aborted(_)) => continue,
+                    other => other?,
                 }
                 let committed = journal.record.committed;
                 info!(restore = journal.id(), committed, "a restore of the last run is finished, or undone");
@@ -113,7 +119,8 @@ impl Restores {
     /// As the catalogue.
     pub async fn begin(&self, context: &RequestContext) -> Result<Restore> {
         // What is half done is undone also when its caller has gone.
-        let journal = Journal::begin(self.collections.catalog(), unhurried(context)).await?;
+        let journal =
+            Journal::begin(self.collections.catalog(), unhurried(context), self.collections.foundation.beat).await?;
         Ok(Restore::new(self.clone(), journal))
     }
 }

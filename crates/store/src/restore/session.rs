@@ -3,16 +3,13 @@
 use toller_core::catalog::{Expected, RecordKind};
 use toller_core::error::{Error, ResourceKind, Result, join_path};
 use toller_core::value::check_metadata;
-use toller_core::{CollectionName, CollectionSpec, Document, DocumentId, DocumentStore, Record, RequestContext};
+use toller_core::{CollectionName, CollectionSpec, Document, DocumentId, DocumentStore, Record};
 use tracing::{error, warn};
 
 use super::hidden::Hidden;
 use super::journal::{EncodedRetriever, Journal};
 use super::{RestoredNames, Restores};
 use crate::collections::Collections;
-
-/// Documents of a document store that are taken away at once.
-const PAGE: usize = 500;
 
 /// A restore that is under way. One that is dropped is undone by the next process.
 pub struct Restore {
@@ -33,7 +30,7 @@ impl Restore {
     pub async fn collection(&mut self, spec: CollectionSpec) -> Result<()> {
         self.journal.record.collections.push(spec.name.clone());
         self.journal.save().await?;
-        match self.restores.collections.create_hidden(self.journal.context(), spec).await {
+        match self.restores.collections.create_hidden(self.journal.context(), spec, self.journal.id()).await {
             Ok(hidden) => {
                 self.hidden.push(hidden);
                 Ok(())
@@ -58,6 +55,8 @@ impl Restore {
         for record in &records {
             check(&record.document)?;
         }
+        // Where another process undid it, the name may be somebody else's by now.
+        self.journal.check_mine().await?;
         let count = records.len() as u64;
         self.restores.collections.store().upsert(self.journal.context(), &hidden.name, records).await?;
         hidden.written += count;
@@ -79,15 +78,24 @@ impl Restore {
     /// Writes documents to the document store that was begun last.
     ///
     /// # Errors
-    /// As [`DocumentStore::put`]; `Internal` before the first document store.
+    /// As [`DocumentStore::put`]; `AlreadyExists` where somebody wrote one of them meanwhile; `Internal` before the first document
+    /// store.
     pub async fn documents(&mut self, documents: Vec<Document>) -> Result<()> {
-        let Some(name) = self.journal.record.document_stores.last() else {
+        let Some(name) = self.journal.record.document_stores.last().cloned() else {
             return Err(Error::Internal("documents were to be restored into no document store".to_owned()));
         };
         for document in &documents {
             check(document)?;
         }
-        self.restores.documents.put(self.journal.context(), name, documents).await
+        self.journal.check_mine().await?;
+        let ids: Vec<DocumentId> = documents.iter().map(|document| document.id.clone()).collect();
+        let present = self.restores.documents.get(self.journal.context(), &name, &ids).await?;
+        if present.iter().any(Option::is_some) {
+            return Err(Error::AlreadyExists { kind: ResourceKind::DocumentStore, name: name.to_string() });
+        }
+        let number = self.journal.next_note();
+        self.journal.notes().add(number, &name, &documents).await?;
+        self.restores.documents.put(self.journal.context(), &name, documents).await
     }
 
     /// Ends it: everything can be seen when this returns, the retrievers too. In case of an error before that is decided it has
@@ -95,18 +103,28 @@ impl Restore {
     ///
     /// # Errors
     /// `AlreadyExists` for a retriever that somebody stored meanwhile; `InvalidArgument` when a collection holds fewer records
-    /// than were written, since ids stood twice; `Internal` when it is decided and not finished: the next process finishes it.
+    /// than were written, since ids stood twice; `Internal` when it is decided and not finished, or when the catalogue does not say
+    /// whether it is decided: the next process ends it.
     pub async fn commit(mut self, retrievers: Vec<EncodedRetriever>) -> Result<()> {
         if let Err(fault) = self.decide(retrievers).await {
-            self.abort().await;
-            return Err(fault);
+            // The decision may have been written though the answer was lost.
+            match self.journal.give_up().await {
+                Ok(true) => {
+                    self.undo().await;
+                    return Err(fault);
+                }
+                Ok(false) => {}
+                Err(second) => {
+                    error!(restore = self.journal.id(), %fault, %second, "whether a restore is decided is open; the next start of the server finishes or undoes it");
+                    return Err(Error::Internal(format!(
+                        "it is open whether everything is restored ({fault}): start the server again, which finishes or undoes it"
+                    )));
+                }
+            }
         }
-        let Self { restores, journal, hidden } = self;
-        let id = journal.id().to_owned();
-        if let Err(fault) = finish(&restores.collections, journal).await {
+        let id = self.journal.id().to_owned();
+        if let Err(fault) = finish(&self.restores.collections, self.journal).await {
             error!(restore = id, %fault, "a restore could not be finished");
-            // A create of that name must not take them for leftovers.
-            hidden.into_iter().for_each(|hidden| hidden.claim.keep());
             return Err(Error::Internal(format!(
                 "everything is restored, and not everything can be seen yet ({fault}): start the server again, which finishes it"
             )));
@@ -135,12 +153,20 @@ impl Restore {
 
     /// Undoes everything. Where that fails, the log says so and the next process does it.
     pub async fn abort(mut self) {
+        match self.journal.give_up().await {
+            Ok(_) => self.undo().await,
+            Err(fault) => error!(
+                restore = self.journal.id(),
+                %fault,
+                "a restore could not be undone; the next start of the server does it"
+            ),
+        }
+    }
+
+    async fn undo(self) {
         let id = self.journal.id().to_owned();
-        // What its own record says may be ahead of what is known to be its own.
-        self.journal.record.collections = self.hidden.iter().map(|hidden| hidden.name.clone()).collect();
         if let Err(fault) = undo(&self.restores.collections, self.restores.documents.as_ref(), self.journal).await {
             error!(restore = id, %fault, "a restore could not be undone; the next start of the server does it");
-            self.hidden.into_iter().for_each(|hidden| hidden.claim.keep());
         }
     }
 }
@@ -156,7 +182,7 @@ fn check(document: &Document) -> Result<()> {
 pub(super) async fn finish(collections: &Collections, journal: Journal) -> Result<()> {
     let context = journal.context();
     for name in &journal.record.collections {
-        collections.show(context, name).await?;
+        collections.show(context, name, journal.id()).await?;
     }
     for EncodedRetriever { name, value } in &journal.record.retrievers {
         let value = value.clone().into_bytes();
@@ -169,6 +195,7 @@ pub(super) async fn finish(collections: &Collections, journal: Journal) -> Resul
             Err(fault) => return Err(fault),
         }
     }
+    journal.notes().forget().await?;
     journal.remove().await
 }
 
@@ -176,25 +203,8 @@ pub(super) async fn finish(collections: &Collections, journal: Journal) -> Resul
 pub(super) async fn undo(collections: &Collections, documents: &dyn DocumentStore, journal: Journal) -> Result<()> {
     let context = journal.context();
     for name in &journal.record.collections {
-        collections.discard_hidden(context, name).await?;
+        collections.discard_hidden(context, name, journal.id()).await?;
     }
-    for name in &journal.record.document_stores {
-        remove_documents(context, documents, name).await?;
-    }
+    journal.notes().undo(documents).await?;
     journal.remove().await
-}
-
-async fn remove_documents(
-    context: &RequestContext,
-    documents: &dyn DocumentStore,
-    name: &CollectionName,
-) -> Result<()> {
-    loop {
-        let page = documents.scroll(context, name, None, PAGE).await?;
-        if page.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<DocumentId> = page.into_iter().map(|document| document.id).collect();
-        documents.delete(context, name, &ids).await?;
-    }
 }

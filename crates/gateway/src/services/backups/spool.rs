@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, BufReader};
@@ -20,21 +21,24 @@ const READ_AHEAD: usize = 256 << 10;
 /// The end of a spool that is written. Blocks.
 pub(super) struct SpoolWriter {
     file: File,
+    folder: Arc<Path>,
 }
 
 /// A spool that is to be read.
 pub(super) struct Spool {
     file: File,
+    folder: Arc<Path>,
 }
 
 /// A spool in `folder`: one end for a thread that may block, and the other for later.
 ///
 /// # Errors
 /// `ResourceExhausted` where the disk is full; `Internal` where the folder does not take a file.
-pub(super) fn spool(folder: &Path) -> Result<(SpoolWriter, Spool)> {
-    let file = tempfile::tempfile_in(folder).map_err(fault)?;
-    let writer = file.try_clone().map_err(fault)?;
-    Ok((SpoolWriter { file: writer }, Spool { file }))
+pub(super) fn spool(folder: &Arc<Path>) -> Result<(SpoolWriter, Spool)> {
+    let broken = |broken| fault(folder, &broken);
+    let file = tempfile::tempfile_in(folder).map_err(broken)?;
+    let writer = SpoolWriter { file: file.try_clone().map_err(broken)?, folder: Arc::clone(folder) };
+    Ok((writer, Spool { file, folder: Arc::clone(folder) }))
 }
 
 impl SpoolWriter {
@@ -52,7 +56,7 @@ impl SpoolWriter {
             item.encode(&mut bytes).map_err(|fault| Error::Internal(format!("an item cannot be encoded: {fault}")))?;
         }
         self.check_room(bytes.len() as u64, LEFT_FREE)?;
-        self.file.write_all(&bytes).map_err(fault)
+        self.file.write_all(&bytes).map_err(|broken| fault(&self.folder, &broken))
     }
 
     fn check_room(&self, bytes: u64, left_free: u64) -> Result<()> {
@@ -61,7 +65,7 @@ impl SpoolWriter {
         if system.f_bavail.saturating_mul(system.f_frsize) >= left_free.saturating_add(bytes) {
             return Ok(());
         }
-        Err(full())
+        Err(full(&self.folder))
     }
 }
 
@@ -71,14 +75,16 @@ impl Spool {
     /// # Errors
     /// `Internal` where the disk fails.
     pub(super) fn into_items(mut self) -> Result<SpooledItems> {
-        self.file.seek(SeekFrom::Start(0)).map_err(fault)?;
-        Ok(SpooledItems { file: BufReader::with_capacity(READ_AHEAD, tokio::fs::File::from_std(self.file)) })
+        self.file.seek(SeekFrom::Start(0)).map_err(|broken| fault(&self.folder, &broken))?;
+        let file = BufReader::with_capacity(READ_AHEAD, tokio::fs::File::from_std(self.file));
+        Ok(SpooledItems { file, folder: self.folder })
     }
 }
 
 /// Reads a spool.
 pub(super) struct SpooledItems {
     file: BufReader<tokio::fs::File>,
+    folder: Arc<Path>,
 }
 
 impl SpooledItems {
@@ -89,25 +95,26 @@ impl SpooledItems {
     pub(super) async fn next(&mut self) -> Result<Option<v1::BackupItem>> {
         let length = match self.file.read_u32_le().await {
             Err(end) if end.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            other => other.map_err(fault)?,
+            other => other.map_err(|broken| fault(&self.folder, &broken))?,
         };
         let mut bytes = vec![0; length as usize];
-        self.file.read_exact(&mut bytes).await.map_err(fault)?;
+        self.file.read_exact(&mut bytes).await.map_err(|broken| fault(&self.folder, &broken))?;
         let item = v1::BackupItem::decode(bytes.as_slice());
         item.map(Some).map_err(|fault| Error::Internal(format!("what was put aside cannot be read: {fault}")))
     }
 }
 
-fn fault(fault: io::Error) -> Error {
+fn fault(folder: &Path, fault: &io::Error) -> Error {
     match fault.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(),
-        _ => Error::Internal(format!("a part of the backup cannot be put aside in the data folder: {fault}")),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(folder),
+        _ => Error::Internal(format!("a part of the backup cannot be put aside in {}: {fault}", folder.display())),
     }
 }
 
-fn full() -> Error {
+fn full(folder: &Path) -> Error {
     let what = format!(
-        "the disk of the data folder has no room to put a part of the backup aside, of which {} MiB are to stay free; make room, or stop the server and copy the data folder",
+        "the disk of {} has no room to put a part of the backup aside, of which {} MiB are to stay free; make room, or start the server with backup.spool_dir on a disk that has some",
+        folder.display(),
         LEFT_FREE >> 20
     );
     Error::ResourceExhausted { what, retry_after: None }
@@ -127,7 +134,7 @@ mod tests {
     #[tokio::test]
     async fn items_come_back_in_their_order_and_the_folder_stays_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut writer, spool) = spool(folder.path()).unwrap();
+        let (mut writer, spool) = spool(&folder.path().into()).unwrap();
         let long = "x".repeat(READ_AHEAD + 1);
         writer.write(["a", ""].into_iter().map(item)).unwrap();
         writer.write([long.as_str(), "z"].into_iter().map(item)).unwrap();
@@ -142,10 +149,12 @@ mod tests {
     #[test]
     fn a_full_disk_is_said_before_it_is_full() {
         let folder = tempfile::tempdir().unwrap();
-        let (writer, _spool) = spool(folder.path()).unwrap();
+        let (writer, _spool) = spool(&folder.path().into()).unwrap();
         assert_eq!(writer.check_room(1, 0), Ok(()));
         let refused = writer.check_room(1, u64::MAX - 1).unwrap_err();
-        assert!(matches!(&refused, Error::ResourceExhausted { what, .. } if what.contains("data folder")), "{refused}");
-        assert_eq!(fault(io::Error::from(io::ErrorKind::StorageFull)), refused);
+        let named = [folder.path().to_str().unwrap(), "backup.spool_dir"];
+        let says = |what: &str| named.iter().all(|part| what.contains(part));
+        assert!(matches!(&refused, Error::ResourceExhausted { what, .. } if says(what)), "{refused}");
+        assert_eq!(fault(folder.path(), &io::Error::from(io::ErrorKind::StorageFull)), refused);
     }
 }

@@ -105,6 +105,8 @@ pub(super) enum Kind {
     Operation,
     Restore,
     IndexRun,
+    Pulse,
+    RestoredDocuments,
 }
 
 impl From<RecordKind> for Kind {
@@ -115,6 +117,8 @@ impl From<RecordKind> for Kind {
             RecordKind::Operation => Self::Operation,
             RecordKind::Restore => Self::Restore,
             RecordKind::IndexRun => Self::IndexRun,
+            RecordKind::Pulse => Self::Pulse,
+            RecordKind::RestoredDocuments => Self::RestoredDocuments,
         }
     }
 }
@@ -127,6 +131,8 @@ impl From<Kind> for RecordKind {
             Kind::Operation => Self::Operation,
             Kind::Restore => Self::Restore,
             Kind::IndexRun => Self::IndexRun,
+            Kind::Pulse => Self::Pulse,
+            Kind::RestoredDocuments => Self::RestoredDocuments,
         }
     }
 }

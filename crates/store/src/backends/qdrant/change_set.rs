@@ -10,13 +10,13 @@ use toller_core::error::{Error, Result};
 use toller_core::vector_store::{Applied, ChangeSet, RecordSource};
 use toller_core::{DocumentId, Record, RequestContext};
 
-use super::commit::{end_rows, put_new, sweep};
 use super::entries::EntryKey;
 use super::point::Prepared;
 use super::record::Snapshot;
-use super::rows::{IDS_AT_ONCE, Rows};
+use super::rows::IDS_AT_ONCE;
 use super::shared::Shared;
 use super::turn::OwnTurn;
+use super::turn_rows::TurnRows;
 use crate::backends::checks::CheckedIds;
 
 /// How often in the time of a turn it is looked after while the source is waited for.
@@ -38,28 +38,31 @@ pub(super) async fn apply(
         turn.release(&[]).await?;
         return Err(Error::Aborted(format!("the collection \"{}\" was made anew meanwhile; retry", key.name)));
     }
-    let written = match sweep(shared, &mut turn, &snapshot, &to_sweep).await {
-        Ok(()) => write(shared, context, &mut turn, &snapshot, changes).await,
+    let mut rows = TurnRows { client: &shared.client, snapshot: &snapshot, turn: &mut turn };
+    let written = match rows.sweep(&to_sweep).await {
+        Ok(()) => write(shared, context, rows, changes).await,
         Err(fault) => Err(fault),
     };
-    match written {
-        Ok(Written { applied, ended: 0 }) if applied.upserted == 0 => {
-            turn.release(&to_sweep).await?;
-            Ok(applied)
-        }
+    let applied = match written {
+        Ok(Written { applied, ended: 0 }) if applied.upserted == 0 => turn.release(&to_sweep).await.map(|()| applied),
         Ok(Written { applied, ended }) => {
             let number = turn.number();
-            turn.commit(snapshot.len.saturating_sub(ended) + applied.upserted, &to_sweep).await?;
-            if ended > 0 {
+            let len = snapshot.len.saturating_sub(ended) + applied.upserted;
+            let committed = turn.commit(len, &to_sweep).await;
+            if committed.is_ok() && ended > 0 {
                 shared.collector.offer(shared, key, number);
             }
-            Ok(applied)
+            committed.map(|()| applied)
         }
         Err(fault) => {
             turn.abort().await;
             Err(fault)
         }
+    };
+    if applied.is_err() {
+        shared.clear_after_drop(key, &snapshot).await;
     }
+    applied
 }
 
 /// What was written and does not count yet.
@@ -72,17 +75,16 @@ struct Written {
 async fn write(
     shared: &Shared,
     context: &RequestContext,
-    turn: &mut OwnTurn<'_>,
-    snapshot: &Snapshot,
+    mut rows: TurnRows<'_, '_>,
     changes: ChangeSet,
 ) -> Result<Written> {
     let ChangeSet { delete, mut upsert } = changes;
     let mut ids = CheckedIds::default();
-    while let Some(records) = next(turn, shared, upsert.as_mut()).await? {
+    while let Some(records) = next(rows.turn, shared, upsert.as_mut()).await? {
         context.check("during the write")?;
-        let (checked, prepared) = prepare(ids, snapshot, records).await?;
+        let (checked, prepared) = prepare(ids, rows.snapshot, records).await?;
         ids = checked;
-        put_new(shared, turn, snapshot, &prepared).await?;
+        rows.put_new(&prepared).await?;
     }
     let removed = ids.others(delete);
     let written: Vec<DocumentId> = ids.into_ids().collect();
@@ -92,15 +94,13 @@ async fn write(
     let mut ended = BTreeSet::new();
     for some in all.chunks(IDS_AT_ONCE) {
         context.check("during the write")?;
-        turn.extend().await?;
-        let rows = Rows { client: &shared.client, snapshot, patience: turn.patience() };
         ended.extend(rows.present(some).await?);
     }
     let deleted = removed.intersection(&ended).count() as u64;
     let ended: Vec<DocumentId> = ended.into_iter().collect();
-    end_rows(shared, turn, snapshot, &ended).await?;
+    rows.end(&ended).await?;
     context.check("during the write")?;
-    turn.extend().await?;
+    rows.turn.extend().await?;
     Ok(Written { applied: Applied { upserted, deleted }, ended: ended.len() as u64 })
 }
 

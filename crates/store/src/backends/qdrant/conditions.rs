@@ -4,7 +4,8 @@ use qdrant_client::qdrant::condition::ConditionOneOf;
 use qdrant_client::qdrant::r#match::MatchValue;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
-    Condition, FieldCondition, Filter, Match, PointsSelector, Range, RepeatedIntegers, RepeatedStrings,
+    Condition, FieldCondition, Filter, HasIdCondition, Match, PointId, PointsSelector, Range, RepeatedIntegers,
+    RepeatedStrings,
 };
 
 /// The field has this value, or one of these.
@@ -52,6 +53,11 @@ pub(super) fn at_most(field: &str, number: u64) -> Condition {
 /// The field is more than this number, which a double holds exactly.
 pub(super) fn more_than(field: &str, number: u64) -> Condition {
     within(field, Range { gt: Some(number as f64), ..Range::default() })
+}
+
+/// The point is one of these.
+pub(super) fn has_one_of_ids(has_id: Vec<PointId>) -> Condition {
+    Condition { condition_one_of: Some(ConditionOneOf::HasId(HasIdCondition { has_id })) }
 }
 
 /// One of the conditions holds; there is at least one.

@@ -6,7 +6,7 @@ use toller_core::error::Result;
 use toller_core::{DocumentId, Filter, RequestContext};
 
 use super::point::Prepared;
-use super::rows::Rows;
+use super::turn_rows::TurnRows;
 
 /// A change of rows.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(super) enum Ended {
 
 impl Draft {
     /// Adds a change; returns how many rows it was about. A change that fails is not a part of the draft.
-    pub(super) async fn apply(&mut self, change: Change, rows: Rows<'_>) -> Result<u64> {
+    pub(super) async fn apply(&mut self, change: Change, rows: &mut TurnRows<'_, '_>) -> Result<u64> {
         match change {
             Change::Upsert(new) => {
                 let count = new.len() as u64;
@@ -80,7 +80,7 @@ impl Draft {
             }
             Change::DeleteMatching(filter, context) => {
                 context.check("before the delete")?;
-                let there = if self.is_cleared { Vec::new() } else { rows.matching_ids(&filter).await? };
+                let there = if self.is_cleared { Vec::new() } else { rows.matching_ids(&filter, &context).await? };
                 context.check("before the delete")?;
                 let mut matching: BTreeSet<DocumentId> =
                     there.into_iter().filter(|id| !self.changed.contains_key(id)).collect();
@@ -100,7 +100,7 @@ impl Draft {
     }
 
     /// What is to be done; none when nothing is.
-    pub(super) async fn plan(self, rows: Rows<'_>) -> Result<Option<Plan>> {
+    pub(super) async fn plan(self, rows: &mut TurnRows<'_, '_>) -> Result<Option<Plan>> {
         if self.changed.is_empty() && (!self.is_cleared || rows.snapshot.len == 0) {
             return Ok(None);
         }
@@ -131,7 +131,7 @@ impl Draft {
         self.changed.keys().cloned().collect()
     }
 
-    async fn len(&self, rows: Rows<'_>) -> Result<u64> {
+    async fn len(&self, rows: &mut TurnRows<'_, '_>) -> Result<u64> {
         let drafted = self.changed.values().flatten().count() as u64;
         if self.is_cleared {
             return Ok(drafted);

@@ -3,7 +3,8 @@
 //! The server can write on a condition (`update_only` with a filter, `insert_only`), but does not say whether it did. So every
 //! write carries a token of its own, the condition names the token that is to be replaced, and the writer looks afterwards
 //! whether its token arrived. An entry remembers its last tokens, so that a write that was itself replaced before the look is
-//! not taken for lost. A call that is made twice finds the condition no longer true, and does nothing the second time.
+//! not taken for lost. A call that is made twice finds the condition no longer true, and does nothing the second time. The look is
+//! also made where the write had no answer: it may have arrived.
 //!
 //! A removed entry first becomes a tombstone, by the same swap, and its point is deleted after that.
 
@@ -213,10 +214,14 @@ impl Entries {
             update_mode: Some(update_mode.into()),
             ..upsert_of(&self.collection, vec![point_of(key, &entry, is_removed)])
         };
-        self.client.upsert(patience, request).await?;
-        let found = self.read(patience, key).await?;
-        let has_arrived = found.is_some_and(|found| found.entry.recent.contains(&entry.token));
-        Ok(has_arrived.then_some(entry))
+        let sent = self.client.upsert(patience, request).await;
+        let found = self.read(patience, key).await;
+        if matches!(&found, Ok(Some(found)) if found.entry.recent.contains(&entry.token)) {
+            return Ok(Some(entry));
+        }
+        // Of a call without an answer it is open whether it comes yet; what was answered did not.
+        sent?;
+        found.map(|_| None)
     }
 
     async fn read(&self, patience: Patience<'_>, key: &EntryKey) -> Result<Option<Found>> {

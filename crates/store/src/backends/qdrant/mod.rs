@@ -36,6 +36,7 @@ mod search;
 mod shared;
 mod sort_key;
 mod turn;
+mod turn_rows;
 mod vector_store;
 mod writers;
 

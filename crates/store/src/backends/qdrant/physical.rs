@@ -2,6 +2,9 @@
 //!
 //! Tenants share one for each name of a collection with the same parameters: a server bears thousands of tenants, but not
 //! thousands of collections.
+//!
+//! None is ever removed. That no record names one says nothing of a create in another gateway, which remembers that the collection is
+//! there and is about to name it; the server has no removal on a condition. `docs/deploy.md` says what an operator can do.
 
 use std::collections::HashMap;
 

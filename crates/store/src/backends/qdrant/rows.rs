@@ -79,12 +79,7 @@ impl Rows<'_> {
     pub(super) async fn matching_ids(&self, filter: &Filter) -> Result<Vec<DocumentId>> {
         let mut ids = Vec::new();
         self.each_page(self.filter(Some(filter)), with_document(), Vec::new(), |points| {
-            for point in points {
-                let document = document_of(point.payload)?;
-                if filter.matches(&document.metadata) {
-                    ids.push(document.id.clone());
-                }
-            }
+            ids.extend(matching(points, filter)?);
             Ok(())
         })
         .await?;
@@ -127,7 +122,8 @@ impl Rows<'_> {
         }
     }
 
-    async fn page(
+    /// One page of the rows that pass a filter.
+    pub(super) async fn page(
         &self,
         filter: ServerFilter,
         with_payload: Option<WithPayloadSelector>,
@@ -156,4 +152,16 @@ impl Rows<'_> {
         filter.must.push(is_one_of_texts(ID, ids.iter().map(ToString::to_string).collect()));
         filter
     }
+}
+
+/// The ids of those among some points, which came with their documents, that match.
+pub(super) fn matching(points: Vec<RetrievedPoint>, filter: &Filter) -> Result<Vec<DocumentId>> {
+    let mut ids = Vec::new();
+    for point in points {
+        let document = document_of(point.payload)?;
+        if filter.matches(&document.metadata) {
+            ids.push(document.id.clone());
+        }
+    }
+    Ok(ids)
 }

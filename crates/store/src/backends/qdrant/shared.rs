@@ -21,7 +21,7 @@ use super::field_indexes::FieldIndexes;
 use super::patience::Patience;
 use super::physical;
 use super::record::{CollectionRecord, Snapshot};
-use super::turn::read;
+use super::turn::{not_found, read};
 use super::writers::Writers;
 
 /// The connection, the catalogue's entries, and who works in the background. Cheap to clone; clones are one.
@@ -115,26 +115,49 @@ impl Shared {
         }
     }
 
-    /// Drops a collection with its rows.
+    /// Drops a collection with its rows, or goes on where an earlier attempt came to no end.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` when nothing of it is left.
     pub(super) async fn drop_collection(&self, context: &RequestContext, key: &EntryKey) -> Result<()> {
         let patience = Patience::Of(context);
         loop {
-            let (entry, mut record) = read(&self.entries, patience, key).await?;
-            record.dropped = true;
-            let Some(entry) = self.entries.swap(patience, key, Some(&entry), record.encode()?).await? else { continue };
+            let Some(mut entry) = self.entries.get(patience, key).await? else { return Err(not_found(key)) };
+            let mut record = CollectionRecord::decode(&entry.value)?;
+            if !record.dropped {
+                record.dropped = true;
+                match self.entries.swap(patience, key, Some(&entry), record.encode()?).await? {
+                    Some(dropped) => entry = dropped,
+                    None => continue,
+                }
+            }
             self.remove_rows(patience, &record.snapshot(&key.tenant)).await?;
+            // Where it is another one by now, somebody else came to the end, or made the collection anew.
             self.entries.remove(patience, key, &entry).await?;
             return Ok(());
         }
     }
 
+    /// Takes away what a commit that failed wrote to a collection that was dropped under it: it may have written after the drop
+    /// removed the rows, and nobody knows of these any more.
+    pub(super) async fn clear_after_drop(&self, key: &EntryKey, snapshot: &Snapshot) {
+        let patience = Patience::Background;
+        let cleared = match read(&self.entries, patience, key).await {
+            Ok((_, record)) if record.instance == snapshot.instance => return,
+            Ok(_) | Err(Error::NotFound { .. }) => self.remove_rows(patience, snapshot).await,
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = cleared {
+            tracing::warn!(collection = key.name, %fault, "rows that were written while their collection was dropped may stay");
+        }
+    }
+
+    /// Nobody sees these rows, so that nobody needs to wait until the server, which has the order in its log, is done with any number
+    /// of them.
     async fn remove_rows(&self, patience: Patience<'_>, snapshot: &Snapshot) -> Result<()> {
         let request = DeletePoints {
             collection_name: snapshot.physical.clone(),
-            wait: Some(true),
+            wait: Some(false),
             points: all_that_pass(snapshot.of_the_instance()),
             ..DeletePoints::default()
         };

@@ -19,6 +19,9 @@ use super::record::{CollectionRecord, Turn};
 const LOOK_AGAIN: Duration = Duration::from_millis(8);
 const LOOK_AGAIN_AT_MOST: Duration = Duration::from_millis(200);
 
+/// How often a turn is asked for again when there was no answer.
+const LOST_ANSWERS: u32 = 2;
+
 /// A turn of this writer's.
 #[derive(Debug)]
 pub(super) struct OwnTurn<'a> {
@@ -41,9 +44,16 @@ impl<'a> OwnTurn<'a> {
         let writer = Uuid::now_v7().to_string();
         let mut watched: Option<(Turn, Instant)> = None;
         let mut wait = LOOK_AGAIN;
+        let mut first_try: Option<Instant> = None;
+        let mut attempts_left = LOST_ANSWERS;
         loop {
             let began = Instant::now();
             let (entry, mut record) = read(entries, Patience::Background, key).await?;
+            if let Some(turn) = record.turn.clone().filter(|turn| turn.writer == writer) {
+                // An earlier attempt arrived, only its answer did not.
+                let end = first_try.unwrap_or(began) + length;
+                return Ok(Self { entries, key: key.clone(), entry, record, turn, length, end });
+            }
             if let Some(other) = record.turn.take() {
                 let since = match &watched {
                     Some((turn, since)) if *turn == other => *since,
@@ -70,8 +80,15 @@ impl<'a> OwnTurn<'a> {
             let turn = Turn { writer: writer.clone(), number: record.next, extended: 0, milliseconds };
             record.next = record.next.saturating_add(1);
             record.turn = Some(turn.clone());
-            if let Some(entry) = entries.swap(Patience::Background, key, Some(&entry), record.encode()?).await? {
-                return Ok(Self { entries, key: key.clone(), entry, record, turn, length, end: began + length });
+            first_try.get_or_insert(began);
+            match entries.swap(Patience::Background, key, Some(&entry), record.encode()?).await {
+                Ok(Some(entry)) => {
+                    return Ok(Self { entries, key: key.clone(), entry, record, turn, length, end: began + length });
+                }
+                Ok(None) => {}
+                // It may have arrived, or arrive yet, and nobody else could write until such a turn ends.
+                Err(Error::Unavailable(_)) if attempts_left > 0 => attempts_left -= 1,
+                Err(fault) => return Err(fault),
             }
             tokio::time::sleep(by_chance(LOOK_AGAIN / 4)).await;
         }
@@ -187,7 +204,11 @@ pub(super) async fn read(
             return Ok((entry, record));
         }
     }
-    Err(Error::NotFound { kind: ResourceKind::Collection, name: key.name.clone() })
+    Err(not_found(key))
+}
+
+pub(super) fn not_found(key: &EntryKey) -> Error {
+    Error::NotFound { kind: ResourceKind::Collection, name: key.name.clone() }
 }
 
 /// A time that differs from writer to writer: once to twice as long as `wait`.
