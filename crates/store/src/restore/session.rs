@@ -103,7 +103,7 @@ impl Restore {
     ///
     /// # Errors
     /// `AlreadyExists` for a retriever that somebody stored meanwhile; `InvalidArgument` when a collection holds fewer records
-    /// than were written, since ids stood twice; `Internal` when it is decided and not finished, or when the catalogue does not say
+    /// than were written, since ids stood twice; `Aborted` when another process took it for left and ends it; `Internal` when it is decided and not finished, or when the catalogue does not say
     /// whether it is decided: the next process ends it.
     pub async fn commit(mut self, retrievers: Vec<EncodedRetriever>) -> Result<()> {
         if let Err(fault) = self.decide(retrievers).await {
@@ -114,6 +114,8 @@ impl Restore {
                     return Err(fault);
                 }
                 Ok(false) => {}
+                // Another process took it for left.
+                Err(second @ Error::Aborted(_)) => return Err(second),
                 Err(second) => {
                     error!(restore = self.journal.id(), %fault, %second, "whether a restore is decided is open; the next start of the server finishes or undoes it");
                     return Err(Error::Internal(format!(
