@@ -7,11 +7,11 @@ use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::Result;
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
 use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
-use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, Vector, VectorStore};
+use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
 
 use super::change_set::Preparation;
 use super::config::EdgeConfig;
-use super::disk_room;
+use super::disk_room::Promise;
 use super::open_collection::OpenCollection;
 use super::point::point_of;
 use super::pool::Pool;
@@ -19,7 +19,7 @@ use super::pushdown::push_down;
 use super::registry::Registry;
 use super::slot::Slot;
 use super::writer::{Change, Sink};
-use super::{keywords, search};
+use super::{keywords, search, size};
 use crate::backends::checks::{check_params, check_query, check_records};
 
 /// Keeps records on disk in the engine's shards, one for each collection. See the [module](super).
@@ -81,19 +81,23 @@ impl EdgeVectorStore {
         slot: Arc<Slot>,
         work: impl FnOnce(&Arc<OpenCollection>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let registry = Arc::clone(&self.registry);
-        self.pool
-            .run(context, move || {
-                let open = registry.open_slot(&slot)?;
-                work(&open)
-            })
-            .await
+        let open = self.registry.open_slot(context, &slot).await?;
+        // Whoever waits for the writer in the pool keeps others from it.
+        open.shard().readable().await;
+        self.pool.run_within(&slot.share, context, move || work(&open)).await
     }
 
-    /// Hands a change to the collection's writer.
-    async fn change(&self, context: &RequestContext, slot: Arc<Slot>, change: Change) -> Result<u64> {
-        let open = self.with_slot(context, Arc::clone(&slot), |open| Ok(Arc::clone(open))).await?;
-        let count = open.change(change).await?;
+    /// Hands a change to the collection's writer, with the room that it was promised.
+    async fn change(
+        &self,
+        context: &RequestContext,
+        slot: Arc<Slot>,
+        change: Change,
+        promise: Option<Promise>,
+    ) -> Result<u64> {
+        let open = self.registry.open_slot(context, &slot).await?;
+        context.check("before the store was asked")?;
+        let count = open.change(change, promise).await?;
         self.registry.offer_to_indexer(&slot, &open);
         Ok(count)
     }
@@ -114,13 +118,11 @@ impl VectorStore for EdgeVectorStore {
 
     async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()> {
         check_params(&params)?;
-        let (registry, owned_context, name) = (Arc::clone(&self.registry), context.clone(), collection.clone());
-        self.pool.run(context, move || registry.create(&owned_context, &name, params)).await
+        self.registry.create(context, collection, params).await
     }
 
     async fn drop_collection(&self, context: &RequestContext, collection: &CollectionName) -> Result<()> {
-        let (registry, owned_context, name) = (Arc::clone(&self.registry), context.clone(), collection.clone());
-        self.pool.run(context, move || registry.drop_collection(&owned_context, &name)).await
+        self.registry.drop_collection(context, collection).await
     }
 
     async fn params(&self, context: &RequestContext, collection: &CollectionName) -> Result<VectorParams> {
@@ -130,19 +132,20 @@ impl VectorStore for EdgeVectorStore {
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
         let slot = self.registry.find(context, collection)?;
         let (place, tenant) = (Arc::clone(&slot), context.tenant().clone());
-        let change = self
+        let (change, promise) = self
             .pool
             .run(context, move || {
                 let params = &place.description.params;
                 check_records(params, &records)?;
-                disk_room::for_write(place.folder(), records.iter().map(bytes_of).sum())?;
+                let bytes = records.iter().map(|record| size::of_record(record, params)).sum();
+                let promise = place.room().for_write(bytes)?;
                 let points = records.iter().map(|record| point_of(&tenant, record, params));
                 let points = points.collect::<Result<Vec<_>>>()?;
                 let ids = records.iter().map(|record| record.document.id.clone()).collect();
-                Ok(Change::Upsert(ids, points))
+                Ok((Change::Upsert(ids, points), promise))
             })
             .await?;
-        self.change(context, slot, change).await?;
+        self.change(context, slot, change, Some(promise)).await?;
         Ok(())
     }
 
@@ -153,7 +156,7 @@ impl VectorStore for EdgeVectorStore {
             Selector::Filter(filter) => Change::DeleteMatching(filter.clone(), context.clone()),
             Selector::All => Change::DeleteAll,
         };
-        self.change(context, slot, change).await
+        self.change(context, slot, change, None).await
     }
 
     async fn apply(
@@ -173,9 +176,9 @@ impl VectorStore for EdgeVectorStore {
             };
             preparation = self.pool.run(context, take).await?;
         }
-        let prepared = self.pool.run(context, move || preparation.end(delete)).await?;
+        let (prepared, promise) = self.pool.run(context, move || preparation.end(delete)).await?;
         let upserted = prepared.ids.written.len() as u64;
-        let deleted = self.change(context, slot, Change::Commit(Box::new(prepared))).await?;
+        let deleted = self.change(context, slot, Change::Commit(Box::new(prepared)), promise).await?;
         Ok(Applied { upserted, deleted })
     }
 
@@ -257,7 +260,7 @@ impl VectorStore for EdgeVectorStore {
 
     async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: RecordSink) -> Result<u64> {
         let slot = self.registry.find(context, collection)?;
-        self.change(context, slot, Change::Snapshot(Sink(sink), context.clone())).await
+        self.change(context, slot, Change::Snapshot(Sink(sink), context.clone()), None).await
     }
 
     async fn count(
@@ -276,14 +279,6 @@ impl VectorStore for EdgeVectorStore {
         })
         .await
     }
-}
-
-/// About how many bytes a record is.
-pub(super) fn bytes_of(record: &Record) -> u64 {
-    const ALL_ELSE: usize = 1024;
-
-    let named: usize = record.named.values().map(Vector::dimension).sum();
-    ((record.vector.dimension() + named) * size_of::<f32>() + record.document.page_content.len() + ALL_ELSE) as u64
 }
 
 /// Has indexes built on the fields that a filter looks at, in the background.
