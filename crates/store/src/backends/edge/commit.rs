@@ -11,13 +11,13 @@ use toller_core::DocumentId;
 use toller_core::error::Result;
 
 use super::change_set::PreparedChanges;
+use super::durable;
 use super::journal::{ChangedIds, Journal};
 use super::keywords::FrequencyChange;
 use super::point::terms_of_new;
 use super::shard::{PAGE, Shard};
 use super::unseen::Unseen;
 use super::writer::{check_points_are_free, flush_engine, point_of_id, update};
-use super::durable;
 
 /// Makes a change set happen, and durable. Returns how many records are there no more.
 pub(super) fn commit(shard: &Shard, changes: PreparedChanges) -> Result<u64> {

@@ -179,9 +179,9 @@ impl From<RecordsFault> for Error {
             RecordsFault::Other(fault) => fault,
             RecordsFault::Database(redb::Error::Io(fault)) if is_full(&fault) => disk_is_full(fault),
             // Another transaction met the fault, and hears of it.
-            RecordsFault::Database(redb::Error::PreviousIo) => {
-                Self::Unavailable("the database of the edge store is being opened again after a fault of the disk; retry".to_owned())
-            }
+            RecordsFault::Database(redb::Error::PreviousIo) => Self::Unavailable(
+                "the database of the edge store is being opened again after a fault of the disk; retry".to_owned(),
+            ),
             RecordsFault::Database(fault) => Self::Internal(format!("the database of the edge store failed: {fault}")),
         }
     }
@@ -286,7 +286,10 @@ mod tests {
         assert!(records.file.open.read().is_none());
         assert_eq!(read().await, Ok(Some(1)), "nothing of it is there");
         assert!(matches!(write(3, of(5)).await, Err(Error::Internal(fault)) if !fault.contains("internal error")));
-        assert!(matches!(write(3, Some(RecordsFault::Database(redb::Error::PreviousIo))).await, Err(Error::Unavailable(_))));
+        assert!(matches!(
+            write(3, Some(RecordsFault::Database(redb::Error::PreviousIo))).await,
+            Err(Error::Unavailable(_))
+        ));
         write(4, None).await.unwrap();
         assert_eq!(read().await, Ok(Some(4)));
         // What the caller did wrong is no fault of the disk.

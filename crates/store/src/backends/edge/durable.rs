@@ -55,9 +55,9 @@ pub(super) fn syncing<T>(_path: &Path, sync: impl FnOnce() -> T) -> T {
 }
 
 #[cfg(test)]
-pub(super) use super::power_loss::syncing;
-#[cfg(test)]
 use super::power_loss::sync;
+#[cfg(test)]
+pub(super) use super::power_loss::syncing;
 
 #[cfg(test)]
 mod tests {

@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_from_one_that_failed() {
-        let of = |number: i32| Error::from(EdgeError::io("write", Path::new("a"))(io::Error::from_raw_os_error(number)));
+        let of =
+            |number: i32| Error::from(EdgeError::io("write", Path::new("a"))(io::Error::from_raw_os_error(number)));
         let (full, failed) = (28, 5);
         assert!(matches!(of(full), Error::ResourceExhausted { what, .. } if what.contains("cannot write a")));
         assert!(matches!(of(failed), Error::Internal(_)));

@@ -58,7 +58,10 @@ fn run(waiting: &Receiver<Arc<OpenCollection>>, is_stopping: &AtomicBool) {
             // Every write asks again, and says itself that the disk is full.
             Err(Error::ResourceExhausted { what, .. }) => {
                 if !std::mem::replace(&mut is_short, true) {
-                    tracing::warn!(fault = what, "an index could not be built; searches go on without it, and later writes ask for it again");
+                    tracing::warn!(
+                        fault = what,
+                        "an index could not be built; searches go on without it, and later writes ask for it again"
+                    );
                 }
             }
             Err(fault) => tracing::warn!(%fault, "an index could not be built; searches go on without it"),

@@ -116,7 +116,8 @@ mod tests {
         let released = Arc::new(parking_lot::Mutex::new(released));
         let blocked: Vec<_> = (0..cores() * PER_CORE * 2)
             .map(|_| {
-                let (pool, busy, context, released) = (pool.clone(), Arc::clone(&busy), context.clone(), Arc::clone(&released));
+                let (pool, busy, context, released) =
+                    (pool.clone(), Arc::clone(&busy), context.clone(), Arc::clone(&released));
                 let wait = move || Ok(drop(released.lock().recv()));
                 tokio::spawn(async move { pool.run_within(&busy, &context, wait).await })
             })

@@ -57,7 +57,11 @@ static REFUSED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Makes a folder durable, unless a test wants that to fail.
 pub(super) fn sync(path: &Path, folder: &File) -> io::Result<()> {
-    if REFUSED.lock().iter().any(|refused| refused == path) { Err(io::Error::from_raw_os_error(5)) } else { folder.sync_all() }
+    if REFUSED.lock().iter().any(|refused| refused == path) {
+        Err(io::Error::from_raw_os_error(5))
+    } else {
+        folder.sync_all()
+    }
 }
 
 /// Has a disk fail to make a folder durable until the answer is dropped.

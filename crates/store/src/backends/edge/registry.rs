@@ -130,7 +130,11 @@ impl Registry {
     }
 
     /// Drops a collection with all it holds.
-    pub(super) async fn drop_collection(self: &Arc<Self>, context: &RequestContext, name: &CollectionName) -> Result<()> {
+    pub(super) async fn drop_collection(
+        self: &Arc<Self>,
+        context: &RequestContext,
+        name: &CollectionName,
+    ) -> Result<()> {
         let turn = Arc::clone(&self.changing).lock_owned().await;
         let (registry, owned_context, name) = (Arc::clone(self), context.clone(), name.clone());
         let drop_it = move || {
@@ -149,7 +153,11 @@ impl Registry {
 
     /// The open collection. Whoever comes first opens it, and the others wait without a thread and without a place in a pool;
     /// opening one may close another.
-    pub(super) async fn open_slot(self: &Arc<Self>, context: &RequestContext, slot: &Arc<Slot>) -> Result<Arc<OpenCollection>> {
+    pub(super) async fn open_slot(
+        self: &Arc<Self>,
+        context: &RequestContext,
+        slot: &Arc<Slot>,
+    ) -> Result<Arc<OpenCollection>> {
         if let Some(open) = slot.opened(self.tick())? {
             return Ok(open);
         }
@@ -230,7 +238,8 @@ mod tests {
         let store = EdgeStore::open(folder.path(), EdgeConfig::default()).unwrap();
         let context = RequestContext::new(Principal::anonymous());
         let name = CollectionName::new("docs").unwrap();
-        let create = async |dimension| store.vectors.create(&context, &name, VectorParams::new(dimension, Metric::Dot)).await;
+        let create =
+            async |dimension| store.vectors.create(&context, &name, VectorParams::new(dimension, Metric::Dot)).await;
         let refusal = refuse(&folder.path().join(COLLECTIONS_FOLDER));
         let fault = create(2).await.unwrap_err().to_string();
         assert!(fault.contains("cannot write") && fault.contains(COLLECTIONS_FOLDER), "{fault}");

@@ -23,7 +23,8 @@ use super::journal::Journal;
 use super::keywords::Frequencies;
 use super::lock::FolderLock;
 use super::point::{
-    TermsOfPoint, document_of, id_of, metadata_of, point_id, record_of, terms_of, with_dense, with_keywords, with_metadata,
+    TermsOfPoint, document_of, id_of, metadata_of, point_id, record_of, terms_of, with_dense, with_keywords,
+    with_metadata,
 };
 use super::pushdown::{Fields, push_down};
 use super::size;

@@ -287,3 +287,109 @@ fn want_indexes(open: &OpenCollection, filter: Option<&Filter>) {
         open.index_fields(pushed.fields);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use toller_core::catalog::RecordKind;
+    use toller_core::error::Error;
+    use toller_core::{Catalog, Document, Metadata, Metric, Principal, Vector};
+
+    use super::super::EdgeStore;
+    use super::*;
+
+    /// More than all pools hold.
+    const READERS: usize = 1000;
+
+    /// Until something that is kept waiting is taken for waiting forever.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn context() -> RequestContext {
+        RequestContext::new(Principal::anonymous())
+    }
+
+    fn name(name: &str) -> CollectionName {
+        CollectionName::new(name).unwrap()
+    }
+
+    async fn two_collections(folder: &std::path::Path) -> EdgeStore {
+        let store = EdgeStore::open(folder, EdgeConfig::default()).unwrap();
+        for collection in ["a", "b"] {
+            store.vectors.create(&context(), &name(collection), VectorParams::new(1, Metric::Dot)).await.unwrap();
+            let document =
+                Document { id: DocumentId::new("x").unwrap(), page_content: String::new(), metadata: Metadata::new() };
+            let record = Record::new(Arc::new(document), Vector::new(vec![1.0], Metric::Dot).unwrap());
+            store.vectors.upsert(&context(), &name(collection), vec![record]).await.unwrap();
+        }
+        store
+    }
+
+    async fn read(store: &EdgeVectorStore, collection: &str) -> usize {
+        let ids = [DocumentId::new("x").unwrap()];
+        store.get(&context(), &name(collection), &ids).await.unwrap().into_iter().flatten().count()
+    }
+
+    /// Has many read "a", which must wait, and others read "b" and the catalogue, who must not; then lets them go on.
+    async fn others_go_on(store: &EdgeStore, let_go: impl FnOnce()) {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let store = Arc::clone(&store.vectors);
+                tokio::spawn(async move { read(&store, "a").await })
+            })
+            .collect();
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert_eq!(tokio::time::timeout(PATIENCE, read(&store.vectors, "b")).await, Ok(1));
+        }
+        let (context, third) = (context(), name("c"));
+        let create = store.vectors.create(&context, &third, VectorParams::new(1, Metric::Dot));
+        tokio::time::timeout(PATIENCE, create).await.unwrap().unwrap();
+        let listed = store.catalog.list(&context, RecordKind::Retriever);
+        assert_eq!(tokio::time::timeout(PATIENCE, listed).await.unwrap().unwrap(), []);
+        assert!(readers.iter().all(|reader| !reader.is_finished()));
+        let_go();
+        for reader in readers {
+            assert_eq!(reader.await.unwrap(), 1);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_collection_that_is_being_opened_keeps_nobody_from_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = two_collections(folder.path()).await;
+        let slot = store.vectors.registry.find(&context(), &name("a")).unwrap();
+        let closed = Arc::clone(&slot);
+        assert!(tokio::task::spawn_blocking(move || closed.close()).await.unwrap());
+        let turn = slot.turn().await;
+        others_go_on(&store, || drop(turn)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_collection_whose_writer_keeps_readers_out_keeps_nobody_from_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = two_collections(folder.path()).await;
+        let slot = store.vectors.registry.find(&context(), &name("a")).unwrap();
+        let open = store.vectors.registry.open_slot(&context(), &slot).await.unwrap();
+        let nobody_reads = open.shard().exclusively();
+        others_go_on(&store, || drop(nobody_reads)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_collection_that_is_dropped_while_it_is_opened_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = two_collections(folder.path()).await;
+        let slot = store.vectors.registry.find(&context(), &name("a")).unwrap();
+        let closed = Arc::clone(&slot);
+        assert!(tokio::task::spawn_blocking(move || closed.close()).await.unwrap());
+        let turn = slot.turn().await;
+        let reader = {
+            let store = Arc::clone(&store.vectors);
+            tokio::spawn(async move { store.get(&context(), &name("a"), &[]).await })
+        };
+        store.vectors.drop_collection(&context(), &name("a")).await.unwrap();
+        drop(turn);
+        let outcome = reader.await.unwrap();
+        assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
+    }
+}
