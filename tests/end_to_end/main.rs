@@ -9,6 +9,7 @@ mod composed;
 mod document_stores;
 mod documents;
 mod edge;
+mod edge_kills;
 mod embedder;
 mod embedding_pool;
 mod expect;

@@ -18,10 +18,14 @@ pub(crate) fn describe(status: &Status) -> String {
     let violations = details.bad_request().map(|request| request.field_violations.as_slice()).unwrap_or_default();
 
     let mut text = code_name(status.code()).to_owned();
+    // Some messages begin with the name of the code.
+    let message = status.message();
+    let rest = message.strip_prefix(text.as_str()).and_then(|rest| rest.strip_prefix(": "));
+    let message = rest.unwrap_or(message);
     // A message that only repeats the violations is left out.
-    let is_repeated = violations.iter().any(|violation| status.message().contains(&violation.description));
-    if !status.message().is_empty() && !is_repeated {
-        let _ = write!(text, ": {}", status.message());
+    let is_repeated = violations.iter().any(|violation| message.contains(&violation.description));
+    if !message.is_empty() && !is_repeated {
+        let _ = write!(text, ": {message}");
     }
     for violation in violations {
         let field = if violation.field.is_empty() { "request" } else { &violation.field };
@@ -127,6 +131,7 @@ mod tests {
     #[test]
     fn a_plain_status_is_one_line_and_a_missing_key_says_what_to_do() {
         assert_eq!(describe(&Status::internal("broken")), "internal error: broken");
+        assert_eq!(describe(&Status::internal("internal error: broken")), "internal error: broken");
         assert!(describe(&Status::unauthenticated("no key")).contains("TOLLER_API_KEY"));
     }
 

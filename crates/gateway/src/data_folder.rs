@@ -1,6 +1,7 @@
 //! The data folder: one process at a time, and where each backend keeps its data.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::GatewayError;
@@ -26,7 +27,7 @@ impl DataFolder {
     /// Makes the folder where it is missing, and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, GatewayError> {
         let unusable = |fault| GatewayError::DataFolder { path: path.to_owned(), fault };
-        fs::create_dir_all(path).map_err(unusable)?;
+        make_folder(path).map_err(unusable)?;
         let lock = File::options().create(true).truncate(false).write(true).open(path.join(LOCK_FILE));
         let lock = lock.map_err(unusable)?;
         match lock.try_lock() {
@@ -50,6 +51,17 @@ impl DataFolder {
     pub(crate) fn edge_folder(&self) -> PathBuf {
         self.path.join(EDGE_FOLDER)
     }
+}
+
+/// Makes a folder, with those above it, so that power loss does not take it away again with all that is in it.
+fn make_folder(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+    fs::create_dir_all(path)?;
+    for above in missing.into_iter().filter_map(Path::parent) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        File::open(above)?.sync_all()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

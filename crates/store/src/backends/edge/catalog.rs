@@ -6,7 +6,7 @@ use toller_core::catalog::{Expected, RecordKind, Versioned};
 use toller_core::error::{Error, Result};
 use toller_core::{Catalog, Principal, RequestContext, Tenant};
 
-use super::database::{CATALOG, Records, VERSIONS, fault};
+use super::database::{CATALOG, Kind, Records, VERSIONS, fault};
 
 /// The one key of [`VERSIONS`].
 const LAST: &str = "last";
@@ -73,14 +73,14 @@ impl Catalog for EdgeCatalog {
         expected: Expected,
         value: Vec<u8>,
     ) -> Result<u64> {
-        let (tenant, name) = (context.tenant().clone(), name.to_owned());
+        let (tenant, name, bytes) = (context.tenant().clone(), name.to_owned(), value.len() as u64);
         self.records
-            .write(context, move |transaction| {
+            .write(context, Kind::Record(bytes), move |transaction| {
                 let key = (tenant.as_str(), kind.as_str(), name.as_str());
                 let mut table = transaction.open_table(CATALOG).map_err(fault)?;
                 let found = table.get(key).map_err(fault)?.map(|entry| entry.value().0);
                 if found.map_or(Expected::Absent, Expected::Version) != expected {
-                    return Err(changed(kind, &name));
+                    return Err(changed(kind, &name).into());
                 }
                 let mut versions = transaction.open_table(VERSIONS).map_err(fault)?;
                 let last = versions.get(LAST).map_err(fault)?.map_or(0, |version| version.value());
@@ -95,12 +95,12 @@ impl Catalog for EdgeCatalog {
     async fn remove(&self, context: &RequestContext, kind: RecordKind, name: &str, version: u64) -> Result<()> {
         let (tenant, name) = (context.tenant().clone(), name.to_owned());
         self.records
-            .write(context, move |transaction| {
+            .write(context, Kind::Removal, move |transaction| {
                 let key = (tenant.as_str(), kind.as_str(), name.as_str());
                 let mut table = transaction.open_table(CATALOG).map_err(fault)?;
                 let found = table.get(key).map_err(fault)?.map(|entry| entry.value().0);
                 if found != Some(version) {
-                    return Err(changed(kind, &name));
+                    return Err(changed(kind, &name).into());
                 }
                 table.remove(key).map_err(fault)?;
                 Ok(())

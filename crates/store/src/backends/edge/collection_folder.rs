@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::description::Description;
+use super::durable::sync_folder;
 use super::error::EdgeError;
 
 /// Where the engine keeps its files, within the folder.
@@ -36,13 +37,22 @@ impl CollectionFolder {
     /// Drops what is in the folder: at once for the next process that opens the store, later for the disk.
     pub(super) fn doom(&self) -> Result<(), EdgeError> {
         Description::remove(&self.path)?;
-        self.abandon();
+        self.is_doomed.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Has the folder removed that never got its description.
+    /// Has the folder removed of a collection that was not made in the end. The next start must not find what the caller was told
+    /// is not there, perhaps beside what was made since.
     pub(super) fn abandon(&self) {
         self.is_doomed.store(true, Ordering::Release);
+        if let Err(fault) = Description::remove_if_there(&self.path) {
+            tracing::warn!(folder = %self.path.display(), %fault, "a collection that could not be made is still described");
+        }
+    }
+
+    /// Makes the folder itself survive power loss, as an entry of the one above it.
+    pub(super) fn sync_entry(&self) -> Result<(), EdgeError> {
+        sync_folder(self.path.parent().unwrap_or(Path::new(".")))
     }
 }
 

@@ -11,22 +11,21 @@ use toller_core::DocumentId;
 use toller_core::error::Result;
 
 use super::change_set::PreparedChanges;
+use super::durable;
 use super::journal::{ChangedIds, Journal};
 use super::keywords::FrequencyChange;
-use super::point::{point_id, terms_of_new};
+use super::point::terms_of_new;
 use super::shard::{PAGE, Shard};
 use super::unseen::Unseen;
-use super::writer::{check_points_are_free, flush_engine, update};
-use super::{disk_room, durable};
+use super::writer::{check_points_are_free, flush_engine, point_of_id, update};
 
 /// Makes a change set happen, and durable. Returns how many records are there no more.
 pub(super) fn commit(shard: &Shard, changes: PreparedChanges) -> Result<u64> {
-    let PreparedChanges { draft, ids, bytes } = changes;
+    let PreparedChanges { draft, ids } = changes;
     let is_removed = |known: &BTreeSet<DocumentId>| ids.removed.iter().any(|id| known.contains(id));
     if ids.written.is_empty() && !is_removed(&shard.ids.read()) {
         return Ok(0);
     }
-    disk_room::for_write(shard.folder.path(), bytes)?;
     let points = ids.written.iter().map(|id| (id, point_of_id(shard, id)));
     check_points_are_free(shard, points)?;
     let journal = draft.decide(shard.folder.path()).inspect_err(|_| shard.set_broken())?;
@@ -58,7 +57,7 @@ fn write(shard: &Shard, journal: &Journal, ids: ChangedIds) -> Result<u64> {
         shard.terms(some)?.iter().for_each(|old| terms.remove(old.terms()));
     }
     let unseen = Unseen::new(new.iter().map(|id| point_of_id(shard, id)));
-    shard.hide(unseen.clone());
+    shard.hide(unseen.clone(), &shard.exclusively());
     journal.for_each_batch(|mut points| {
         points.iter().for_each(|point| terms.add(terms_of_new(point)));
         points.retain(|point| unseen.contains(&point.id));
@@ -66,7 +65,7 @@ fn write(shard: &Shard, journal: &Journal, ids: ChangedIds) -> Result<u64> {
     })?;
 
     let settled = shard.settle();
-    let mut known = shard.ids.write();
+    let mut known = shard.exclusively();
     let replace = || {
         for some in removed.chunks(PAGE) {
             let ids = some.iter().map(|id| point_of_id(shard, id)).collect();
@@ -87,7 +86,8 @@ fn write(shard: &Shard, journal: &Journal, ids: ChangedIds) -> Result<u64> {
     }
     known.extend(new);
     shard.frequencies.write().apply(terms);
-    shard.show_all();
+    shard.show_all(&known);
+    shard.count_commit(&known);
     drop((known, settled));
     shard.changed(written + removed.len());
     Ok(removed.len() as u64)
@@ -102,8 +102,4 @@ fn put(shard: &Shard, points: Vec<engine::PointStructPersisted>) -> Result<()> {
 
 fn operate(shard: &Shard, operation: engine::PointOperations) -> Result<()> {
     durable::syncing(shard.folder.path(), || update(shard, engine::UpdateOperation::PointOperation(operation)))
-}
-
-fn point_of_id(shard: &Shard, id: &DocumentId) -> engine::PointId {
-    engine::PointId::Uuid(point_id(&shard.tenant, id))
 }

@@ -84,6 +84,11 @@ impl Description {
     pub(super) fn remove(folder: &Path) -> Result<(), EdgeError> {
         durable::remove(&file(folder))
     }
+
+    /// As [`Self::remove`], where the file may be missing.
+    pub(super) fn remove_if_there(folder: &Path) -> Result<(), EdgeError> {
+        if file(folder).exists() { Self::remove(folder) } else { Ok(()) }
+    }
 }
 
 fn file(folder: &Path) -> PathBuf {

@@ -7,7 +7,8 @@ use toller_core::document_store::DocumentSink;
 use toller_core::error::{Error, Result};
 use toller_core::{CollectionName, Document, DocumentId, DocumentStore, RequestContext};
 
-use super::database::{DOCUMENTS, Records, fault};
+use super::database::{DOCUMENTS, Kind, Records, RecordsFault, fault};
+use super::size;
 use crate::backends::checks::check_documents;
 
 /// Documents that a snapshot hands out at once.
@@ -37,8 +38,9 @@ impl DocumentStore for EdgeDocumentStore {
             return Ok(());
         }
         let (tenant, collection) = (context.tenant().clone(), collection.clone());
+        let bytes = documents.iter().map(size::of_document).sum();
         self.records
-            .write(context, move |transaction| {
+            .write(context, Kind::Documents(bytes), move |transaction| {
                 let mut table = transaction.open_table(DOCUMENTS).map_err(fault)?;
                 for document in &documents {
                     let bytes = serde_json::to_vec(document)
@@ -61,9 +63,9 @@ impl DocumentStore for EdgeDocumentStore {
         self.records
             .read(context, move |transaction| {
                 let table = transaction.open_table(DOCUMENTS).map_err(fault)?;
-                let find = |id: &DocumentId| {
+                let find = |id: &DocumentId| -> Result<_, RecordsFault> {
                     let found = table.get((tenant.as_str(), collection.as_str(), id.as_str())).map_err(fault)?;
-                    found.map(|bytes| decode(bytes.value())).transpose()
+                    Ok(found.map(|bytes| decode(bytes.value())).transpose()?)
                 };
                 ids.iter().map(find).collect()
             })
@@ -77,7 +79,7 @@ impl DocumentStore for EdgeDocumentStore {
         }
         let (tenant, collection) = (context.tenant().clone(), collection.clone());
         self.records
-            .write(context, move |transaction| {
+            .write(context, Kind::Removal, move |transaction| {
                 let mut table = transaction.open_table(DOCUMENTS).map_err(fault)?;
                 let mut removed = 0;
                 for id in &ids {
@@ -140,9 +142,10 @@ impl DocumentStore for EdgeDocumentStore {
                     if its_tenant != tenant.as_str() {
                         return Ok(names);
                     }
-                    names.push(CollectionName::new(name).map_err(|fault| {
+                    let broken = |fault| {
                         Error::Internal(format!("the name of a stored document's collection cannot be read: {fault}"))
-                    })?);
+                    };
+                    names.push(CollectionName::new(name).map_err(broken)?);
                 }
             })
             .await

@@ -1,5 +1,6 @@
 //! What keeps an edge store from being opened, and the engine's errors in the terms of a caller.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,11 +66,51 @@ impl EdgeError {
 
 impl From<EdgeError> for Error {
     fn from(fault: EdgeError) -> Self {
-        Self::Internal(fault.to_string())
+        match &fault {
+            EdgeError::Io { source, .. } if is_full(source) => disk_is_full(fault),
+            _ => Self::Internal(fault.to_string()),
+        }
     }
 }
 
-/// Requests are checked before they reach the engine, so what it refuses is a defect or a disk that failed.
+/// Requests are checked before they reach the engine, so what it refuses is a disk that is full or failed, or a defect.
 pub(super) fn engine_fault(doing: &'static str) -> impl FnOnce(OperationError) -> Error {
-    move |fault| Error::Internal(format!("{doing}: {fault}"))
+    move |fault| {
+        let fault = format!("{doing}: {fault}");
+        // The engine has a text for each fault of the system, and nothing else; the text ends with the system's number.
+        if fault.contains(NO_SPACE) { disk_is_full(fault) } else { Error::Internal(fault) }
+    }
+}
+
+/// How the standard library writes the number of `ENOSPC`, which is the same on all Unix systems.
+const NO_SPACE: &str = "(os error 28)";
+
+/// Was there no room on the disk?
+pub(super) fn is_full(fault: &io::Error) -> bool {
+    matches!(fault.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// What a caller gets to hear when it was looked for room before, and there was none in the end.
+pub(super) fn disk_is_full(fault: impl fmt::Display) -> Error {
+    Error::ResourceExhausted { what: format!("the disk of the data folder is full: {fault}"), retry_after: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_one_that_failed() {
+        let of =
+            |number: i32| Error::from(EdgeError::io("write", Path::new("a"))(io::Error::from_raw_os_error(number)));
+        let (full, failed) = (28, 5);
+        assert!(matches!(of(full), Error::ResourceExhausted { what, .. } if what.contains("cannot write a")));
+        assert!(matches!(of(failed), Error::Internal(_)));
+        let of_engine = |number: i32| {
+            let description = format!("no file for the log: {}", io::Error::from_raw_os_error(number));
+            engine_fault("writing")(OperationError::service_error(description))
+        };
+        assert!(matches!(of_engine(full), Error::ResourceExhausted { what, .. } if what.contains("writing: ")));
+        assert!(matches!(of_engine(failed), Error::Internal(_)));
+    }
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use toller_core::error::Error;
+
 use super::open_collection::OpenCollection;
 
 /// Collections that may wait; others are offered again by their next write.
@@ -46,12 +48,23 @@ impl Drop for Indexer {
 }
 
 fn run(waiting: &Receiver<Arc<OpenCollection>>, is_stopping: &AtomicBool) {
+    let mut is_short = false;
     while let Ok(collection) = waiting.recv() {
         if is_stopping.load(Ordering::Acquire) {
             continue;
         }
-        if let Err(fault) = collection.build_index() {
-            tracing::warn!(%fault, "an index could not be built; searches go on without it");
+        match collection.build_index() {
+            Ok(()) => is_short = false,
+            // Every write asks again, and says itself that the disk is full.
+            Err(Error::ResourceExhausted { what, .. }) => {
+                if !std::mem::replace(&mut is_short, true) {
+                    tracing::warn!(
+                        fault = what,
+                        "an index could not be built; searches go on without it, and later writes ask for it again"
+                    );
+                }
+            }
+            Err(fault) => tracing::warn!(%fault, "an index could not be built; searches go on without it"),
         }
     }
 }

@@ -135,6 +135,12 @@ pub(super) struct EndedDraft {
 }
 
 impl EndedDraft {
+    /// How long the file is.
+    pub(super) fn bytes(&self) -> Result<u64, EdgeError> {
+        let path = self.file.path();
+        Ok(self.file.as_file().metadata().map_err(EdgeError::io("read", path))?.len())
+    }
+
     /// Decides that it happens.
     pub(super) fn decide(self, folder: &Path) -> Result<Journal, EdgeError> {
         let path = folder.join(FILE);

@@ -10,8 +10,11 @@
 //! Many changes in one commit are written down first (`change_set`, `journal`), then made by the writer while others read
 //! (`commit`, `unseen`), and finished by the next process if this one is killed.
 //!
-//! Where things are in the folder: `store.lock`, `records.redb`, and `collections/*/` with `collection.json`, `points/`, and
-//! `changes` while a commit is under way.
+//! A disk that fills up is met before it is full: every write asks for room first (`disk_room`), reads and deletes have some set
+//! aside (`reserve`).
+//!
+//! Where things are in the folder: `store.lock`, `records.redb`, `reserve`, and `collections/*/` with `collection.json`, `points/`,
+//! and `changes` while a commit is under way.
 
 mod catalog;
 mod change_set;
@@ -39,8 +42,10 @@ mod pool;
 mod power_loss;
 mod pushdown;
 mod registry;
+mod reserve;
 mod search;
 mod shard;
+mod size;
 mod slot;
 mod unseen;
 mod vector_store;
@@ -56,6 +61,7 @@ pub use error::EdgeError;
 pub use vector_store::EdgeVectorStore;
 
 use database::Records;
+use disk_room::DiskRoom;
 use lock::FolderLock;
 use pool::Pool;
 use registry::Registry;
@@ -90,12 +96,12 @@ impl EdgeStore {
     pub fn open(folder: &Path, config: EdgeConfig) -> Result<Self, EdgeError> {
         durable::make_private_folder(folder)?;
         let lock = Arc::new(FolderLock::take(folder)?);
-        let pool = Pool::new();
-        let records = Records::open(&folder.join(RECORDS_FILE), pool.clone())?;
-        let registry = Registry::open(folder.join(COLLECTIONS_FOLDER), config, lock)?;
+        let room = DiskRoom::of(folder);
+        let records = Records::open(&folder.join(RECORDS_FILE), room.clone())?;
+        let registry = Registry::open(folder.join(COLLECTIONS_FOLDER), config, lock, room)?;
         durable::sync_folder(folder)?;
         Ok(Self {
-            vectors: Arc::new(EdgeVectorStore::new(registry, config, pool)),
+            vectors: Arc::new(EdgeVectorStore::new(registry, config, Pool::new())),
             documents: Arc::new(EdgeDocumentStore::new(records.clone())),
             catalog: Arc::new(EdgeCatalog::new(records)),
         })

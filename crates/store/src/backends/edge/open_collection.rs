@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 use toller_core::error::{Error, Result};
 
+use super::disk_room::Promise;
 use super::pushdown::Fields;
 use super::shard::Shard;
 use super::writer::{self, Change, Write};
@@ -42,13 +43,13 @@ impl OpenCollection {
         self.shard.is_broken() || self.queue.as_ref().is_none_or(mpsc::Sender::is_closed)
     }
 
-    /// Hands a change to the writer and waits until it is durable. Once it is in the queue it happens, whether or not anybody
-    /// still waits.
-    pub(super) async fn change(&self, change: Change) -> Result<u64> {
+    /// Hands a change to the writer, with the room it was promised, and waits until it is durable. Once it is in the queue it
+    /// happens, whether or not anybody still waits.
+    pub(super) async fn change(&self, change: Change, promise: Option<Promise>) -> Result<u64> {
         let died = || Error::Internal("the writer of the collection died; the log has the place".to_owned());
         let (reply, answer) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(died)?;
-        queue.send(Write::Change(change, reply)).await.map_err(|_| died())?;
+        queue.send(Write::Change(change, promise, reply)).await.map_err(|_| died())?;
         answer.await.map_err(|_| died())?
     }
 

@@ -101,10 +101,21 @@ pub(super) fn document_of(payload: Option<engine::Payload>) -> Result<Arc<Docume
     let id = id_of(payload.as_ref())?;
     let mut payload = payload.ok_or_else(|| damaged("has no payload"))?.0;
     let Some(Json::String(page_content)) = payload.remove(TEXT) else { return Err(damaged("has no text")) };
-    let metadata = payload.remove(METADATA).ok_or_else(|| damaged("has no metadata"))?;
-    let metadata: Metadata =
-        serde_json::from_value(metadata).map_err(|fault| damaged(&format!("has unreadable metadata: {fault}")))?;
+    let metadata = metadata_of(Some(engine::Payload(payload)))?;
     Ok(Arc::new(Document { id, page_content, metadata }))
+}
+
+/// The metadata that stands in a payload.
+pub(super) fn metadata_of(payload: Option<engine::Payload>) -> Result<Metadata> {
+    let mut payload = payload.ok_or_else(|| damaged("has no payload"))?.0;
+    let metadata = payload.remove(METADATA).ok_or_else(|| damaged("has no metadata"))?;
+    serde_json::from_value(metadata).map_err(|fault| damaged(&format!("has unreadable metadata: {fault}")))
+}
+
+/// What is to come with a point: its id and its metadata, without its text.
+pub(super) fn with_metadata() -> Result<engine::WithPayloadInterface> {
+    let path = |name: &str| name.parse().map_err(|()| Error::Internal(format!("the path {name} cannot be parsed")));
+    Ok(engine::WithPayloadInterface::Fields(vec![path(ID)?, path(METADATA)?]))
 }
 
 /// The record that a document and the vectors of its point are: the main one, and those of named spaces where it has one.

@@ -3,6 +3,8 @@
 //! nothing that was not asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -48,6 +50,32 @@ pub(super) struct Watch(PathBuf);
 impl Drop for Watch {
     fn drop(&mut self) {
         WATCHERS.lock().retain(|(watched, _)| *watched != self.0);
+    }
+}
+
+static REFUSED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Makes a folder durable, unless a test wants that to fail.
+pub(super) fn sync(path: &Path, folder: &File) -> io::Result<()> {
+    if REFUSED.lock().iter().any(|refused| refused == path) {
+        Err(io::Error::from_raw_os_error(5))
+    } else {
+        folder.sync_all()
+    }
+}
+
+/// Has a disk fail to make a folder durable until the answer is dropped.
+pub(super) fn refuse(folder: &Path) -> Refusal {
+    REFUSED.lock().push(folder.to_owned());
+    Refusal(folder.to_owned())
+}
+
+/// See [`refuse`].
+pub(super) struct Refusal(PathBuf);
+
+impl Drop for Refusal {
+    fn drop(&mut self) {
+        REFUSED.lock().retain(|refused| *refused != self.0);
     }
 }
 

@@ -1,12 +1,13 @@
 //! One open collection as its readers and its writer share it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::ops::{Bound, Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use qdrant_edge as engine;
+use tokio::sync::watch;
 use toller_core::collection::VectorParams;
 use toller_core::error::{Error, Result};
 use toller_core::vector_store::RecordSink;
@@ -15,14 +16,18 @@ use toller_core::{DocumentId, Filter, Record, RequestContext, Tenant};
 use super::collection_folder::CollectionFolder;
 use super::commit::finish;
 use super::config::EdgeConfig;
-use super::disk_room;
+use super::disk_room::{DiskRoom, Promise};
 use super::engine::set_up;
 use super::error::engine_fault;
 use super::journal::Journal;
 use super::keywords::Frequencies;
 use super::lock::FolderLock;
-use super::point::{TermsOfPoint, document_of, id_of, point_id, record_of, terms_of, with_dense, with_keywords};
+use super::point::{
+    TermsOfPoint, document_of, id_of, metadata_of, point_id, record_of, terms_of, with_dense, with_keywords,
+    with_metadata,
+};
 use super::pushdown::{Fields, push_down};
+use super::size;
 use super::unseen::Unseen;
 
 /// Points that are read at once, between two looks at the caller's deadline; the lock is held while they are read.
@@ -54,6 +59,8 @@ pub(super) struct Shard {
     pub(super) engine: engine::EdgeShard,
     /// Every id, in the order of bytes: the engine knows only ids of points.
     pub(super) ids: RwLock<BTreeSet<DocumentId>>,
+    /// Does the writer have the lock of `ids`, or wait for it?
+    is_closed: watch::Sender<bool>,
     /// In how many records each term is. Changes while the lock of `ids` is held for writing only.
     pub(super) frequencies: RwLock<Frequencies>,
     /// What the engine has already and nobody is to see. Changes while the lock of `ids` is held for writing only.
@@ -68,6 +75,7 @@ pub(super) struct Shard {
     building: Mutex<()>,
     is_broken: AtomicBool,
     pub(super) folder: Arc<CollectionFolder>,
+    pub(super) room: DiskRoom,
     _lock: Arc<FolderLock>,
 }
 
@@ -76,6 +84,7 @@ impl Shard {
     pub(super) fn create(
         folder: Arc<CollectionFolder>,
         lock: Arc<FolderLock>,
+        room: DiskRoom,
         tenant: Tenant,
         params: VectorParams,
         config: EdgeConfig,
@@ -83,7 +92,7 @@ impl Shard {
         let engine = engine::EdgeShard::new(&folder.of_engine(), set_up(&params, &config))
             .map_err(engine_fault("making a collection"))?;
         engine.flush().map_err(engine_fault("making a collection"))?;
-        Self::over(engine, folder, lock, tenant, params, config)
+        Self::over(engine, folder, lock, room, tenant, params, config)
     }
 
     /// Opens the collection in a folder, with all that was acknowledged, and finishes a commit that was cut off. O(n) for n
@@ -91,16 +100,17 @@ impl Shard {
     pub(super) fn open(
         folder: Arc<CollectionFolder>,
         lock: Arc<FolderLock>,
+        room: DiskRoom,
         tenant: Tenant,
         params: VectorParams,
         config: EdgeConfig,
     ) -> Result<Self> {
         let engine = engine::EdgeShard::load(&folder.of_engine(), Some(set_up(&params, &config)))
             .map_err(engine_fault("opening a collection"))?;
-        let shard = Self::over(engine, folder, lock, tenant, params, config)?;
+        let shard = Self::over(engine, folder, lock, room, tenant, params, config)?;
         if let Some((journal, ids)) = Journal::left_in(shard.folder.path())? {
             tracing::info!(folder = %shard.folder.path().display(), "finishing a commit that was cut off");
-            disk_room::for_write(shard.folder.path(), journal.bytes()?)?;
+            let _promise = shard.room.for_write(journal.bytes()?)?;
             finish(&shard, journal, ids)?;
         }
         Ok(shard)
@@ -110,6 +120,7 @@ impl Shard {
         engine: engine::EdgeShard,
         folder: Arc<CollectionFolder>,
         lock: Arc<FolderLock>,
+        room: DiskRoom,
         tenant: Tenant,
         params: VectorParams,
         config: EdgeConfig,
@@ -122,6 +133,7 @@ impl Shard {
             config,
             engine,
             ids: RwLock::default(),
+            is_closed: watch::Sender::new(false),
             frequencies: RwLock::default(),
             unseen: RwLock::default(),
             commits: AtomicU64::new(0),
@@ -131,6 +143,7 @@ impl Shard {
             building: Mutex::default(),
             is_broken: AtomicBool::new(false),
             folder,
+            room,
             _lock: lock,
         };
         let mut ids = BTreeSet::new();
@@ -191,15 +204,20 @@ impl Shard {
             let known = self.whole()?;
             let range = known.range::<DocumentId, _>((bound.as_ref(), Bound::Unbounded));
             let page: Vec<DocumentId> = range.take(page_size).cloned().collect();
-            let mut found = self.retrieve(page.iter(), true)?;
+            let wanted = match filter {
+                None => page.iter().collect(),
+                // Of those that do not match, nothing but their metadata is read.
+                Some(filter) => {
+                    let matching = self.matching_of(&page, filter)?;
+                    page.iter().filter(|id| matching.contains(*id)).take(missing).collect::<Vec<_>>()
+                }
+            };
+            let mut found = self.retrieve(wanted.into_iter(), true)?;
             drop(known);
             let is_last = page.len() < page_size;
             let Some(last_id) = page.last().cloned() else { return Ok((records, None)) };
             for id in page {
                 let Some(record) = found.remove(&id) else { continue };
-                if filter.is_some_and(|filter| !filter.matches(&record.document.metadata)) {
-                    continue;
-                }
                 if records.len() == limit {
                     return Ok((records, Some(id)));
                 }
@@ -239,15 +257,32 @@ impl Shard {
         }
     }
 
-    /// Has points that are about to be written left out of every answer.
-    pub(super) fn hide(&self, points: Unseen) {
-        let _nobody_reads = self.ids.write();
+    /// Keeps readers out, for as short as may be: those that come meanwhile wait without a thread.
+    pub(super) fn exclusively(&self) -> Exclusive<'_> {
+        self.is_closed.send_replace(true);
+        let gate = Gate(&self.is_closed);
+        Exclusive { ids: self.ids.write(), _gate: gate }
+    }
+
+    /// Waits until the writer keeps nobody out. It may begin again at once; this is not to wait where it can be helped.
+    pub(super) async fn readable(&self) {
+        let mut is_closed = self.is_closed.subscribe();
+        // It fails when the sender is gone, which is here.
+        let _ = is_closed.wait_for(|is_closed| !is_closed).await;
+    }
+
+    /// Has points that are about to be written or removed left out of every answer.
+    pub(super) fn hide(&self, points: Unseen, _nobody_reads: &Exclusive<'_>) {
         *self.unseen.write() = Some(points);
     }
 
-    /// Hides nothing any more, and counts the commit; the caller holds the lock of `ids` for writing.
-    pub(super) fn show_all(&self) {
+    /// Hides nothing any more.
+    pub(super) fn show_all(&self, _nobody_reads: &Exclusive<'_>) {
         *self.unseen.write() = None;
+    }
+
+    /// Counts a commit, which reads that look several times must not see half of.
+    pub(super) fn count_commit(&self, _nobody_reads: &Exclusive<'_>) {
         self.commits.fetch_add(1, Ordering::Release);
     }
 
@@ -288,16 +323,33 @@ impl Shard {
         let mut ids = Vec::new();
         let pushed = push_down(filter).map(|pushed| pushed.filter);
         let check = |()| context.check("while the filter was evaluated");
-        self.for_each_page(pushed, engine::WithPayloadInterface::Bool(true), no_vector(), check, |points| {
+        self.for_each_page(pushed, with_metadata()?, no_vector(), check, |points| {
             for point in points {
-                let document = document_of(point.payload)?;
-                if filter.matches(&document.metadata) {
-                    ids.push(document.id.clone());
+                let id = id_of(point.payload.as_ref())?;
+                if filter.matches(&metadata_of(point.payload)?) {
+                    ids.push(id);
                 }
             }
             Ok(())
         })?;
         Ok(ids)
+    }
+
+    /// Those of some ids that match; the caller holds the lock. Points that carry another id are no match.
+    fn matching_of(&self, ids: &[DocumentId], filter: &Filter) -> Result<BTreeSet<DocumentId>> {
+        let request = engine::RetrieveRequest {
+            point_ids: ids.iter().map(|id| engine::PointId::Uuid(point_id(&self.tenant, id))).collect(),
+            with_payload: Some(with_metadata()?),
+            with_vector: Some(no_vector()),
+        };
+        let mut matching = BTreeSet::new();
+        for point in self.engine.retrieve(request).map_err(engine_fault("reading points"))? {
+            let id = id_of(point.payload.as_ref())?;
+            if filter.matches(&metadata_of(point.payload)?) {
+                matching.insert(id);
+            }
+        }
+        Ok(matching)
     }
 
     /// Hands every record to `sink`; called by the writer, so that nothing changes meanwhile. Returns how many there were.
@@ -428,18 +480,25 @@ impl Shard {
 
     /// Has so much changed that the engine should look for something to build?
     pub(super) fn wants_index(&self) -> bool {
-        self.changes.load(Ordering::Relaxed) >= OPTIMIZE_FROM.max(self.len() / 10)
+        let changes = self.changes.load(Ordering::Relaxed);
+        // This is asked on threads that must not wait for the writer.
+        changes >= OPTIMIZE_FROM && self.ids.try_read().is_none_or(|ids| changes >= ids.len() / 10)
     }
 
     /// Builds what is to be built; returns whether that was anything. Readers and the writer go on meanwhile.
     pub(super) fn build_index(&self) -> Result<bool> {
         let _turn = self.building.lock();
-        let named = self.params.named.values().map(|space| u64::from(space.dimension));
-        let width = u64::from(self.params.dimension) + named.sum::<u64>();
-        let bytes = (self.len() as u64).saturating_mul(4 * width);
-        disk_room::for_write(self.folder.path(), bytes)?;
+        let _promise = self.room_for_index()?;
         self.changes.store(0, Ordering::Relaxed);
         self.engine.optimize().map_err(engine_fault("building an index"))
+    }
+
+    /// Segments are written anew, with their texts, and the old ones go when that is done.
+    fn room_for_index(&self) -> Result<Promise> {
+        // Where there is too little for anything, nobody need count.
+        let mut promise = self.room.for_write(0)?;
+        promise.grow(size::of_folder(&self.folder.of_engine()) / 2, 0)?;
+        Ok(promise)
     }
 
     /// Says that the engine failed within a write: what it holds in RAM may be a part of it. Opening the collection again
@@ -450,6 +509,36 @@ impl Shard {
 
     pub(super) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Acquire)
+    }
+}
+
+/// The ids of a shard, while nobody reads.
+pub(super) struct Exclusive<'a> {
+    // Dropped in this order.
+    ids: RwLockWriteGuard<'a, BTreeSet<DocumentId>>,
+    _gate: Gate<'a>,
+}
+
+impl Deref for Exclusive<'_> {
+    type Target = BTreeSet<DocumentId>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.ids
+    }
+}
+
+impl DerefMut for Exclusive<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.ids
+    }
+}
+
+/// Says that readers may come again when it is dropped.
+struct Gate<'a>(&'a watch::Sender<bool>);
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
     }
 }
 

@@ -7,11 +7,11 @@ use toller_core::collection::{Durability, VectorParams};
 use toller_core::error::Result;
 use toller_core::keyword::{KeywordSearch, keyword_not_indexed};
 use toller_core::vector_store::{Applied, ChangeSet, RecordSink, ScoredRecord, ScrollPage, Selector, VectorSearch};
-use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, Vector, VectorStore};
+use toller_core::{CollectionName, DocumentId, Filter, Record, RequestContext, VectorStore};
 
 use super::change_set::Preparation;
 use super::config::EdgeConfig;
-use super::disk_room;
+use super::disk_room::Promise;
 use super::open_collection::OpenCollection;
 use super::point::point_of;
 use super::pool::Pool;
@@ -19,7 +19,7 @@ use super::pushdown::push_down;
 use super::registry::Registry;
 use super::slot::Slot;
 use super::writer::{Change, Sink};
-use super::{keywords, search};
+use super::{keywords, search, size};
 use crate::backends::checks::{check_params, check_query, check_records};
 
 /// Keeps records on disk in the engine's shards, one for each collection. See the [module](super).
@@ -81,19 +81,23 @@ impl EdgeVectorStore {
         slot: Arc<Slot>,
         work: impl FnOnce(&Arc<OpenCollection>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let registry = Arc::clone(&self.registry);
-        self.pool
-            .run(context, move || {
-                let open = registry.open_slot(&slot)?;
-                work(&open)
-            })
-            .await
+        let open = self.registry.open_slot(context, &slot).await?;
+        // Whoever waits for the writer in the pool keeps others from it.
+        open.shard().readable().await;
+        self.pool.run_within(&slot.share, context, move || work(&open)).await
     }
 
-    /// Hands a change to the collection's writer.
-    async fn change(&self, context: &RequestContext, slot: Arc<Slot>, change: Change) -> Result<u64> {
-        let open = self.with_slot(context, Arc::clone(&slot), |open| Ok(Arc::clone(open))).await?;
-        let count = open.change(change).await?;
+    /// Hands a change to the collection's writer, with the room that it was promised.
+    async fn change(
+        &self,
+        context: &RequestContext,
+        slot: Arc<Slot>,
+        change: Change,
+        promise: Option<Promise>,
+    ) -> Result<u64> {
+        let open = self.registry.open_slot(context, &slot).await?;
+        context.check("before the store was asked")?;
+        let count = open.change(change, promise).await?;
         self.registry.offer_to_indexer(&slot, &open);
         Ok(count)
     }
@@ -114,13 +118,11 @@ impl VectorStore for EdgeVectorStore {
 
     async fn create(&self, context: &RequestContext, collection: &CollectionName, params: VectorParams) -> Result<()> {
         check_params(&params)?;
-        let (registry, owned_context, name) = (Arc::clone(&self.registry), context.clone(), collection.clone());
-        self.pool.run(context, move || registry.create(&owned_context, &name, params)).await
+        self.registry.create(context, collection, params).await
     }
 
     async fn drop_collection(&self, context: &RequestContext, collection: &CollectionName) -> Result<()> {
-        let (registry, owned_context, name) = (Arc::clone(&self.registry), context.clone(), collection.clone());
-        self.pool.run(context, move || registry.drop_collection(&owned_context, &name)).await
+        self.registry.drop_collection(context, collection).await
     }
 
     async fn params(&self, context: &RequestContext, collection: &CollectionName) -> Result<VectorParams> {
@@ -130,19 +132,20 @@ impl VectorStore for EdgeVectorStore {
     async fn upsert(&self, context: &RequestContext, collection: &CollectionName, records: Vec<Record>) -> Result<()> {
         let slot = self.registry.find(context, collection)?;
         let (place, tenant) = (Arc::clone(&slot), context.tenant().clone());
-        let change = self
+        let (change, promise) = self
             .pool
             .run(context, move || {
                 let params = &place.description.params;
                 check_records(params, &records)?;
-                disk_room::for_write(place.folder(), records.iter().map(bytes_of).sum())?;
+                let bytes = records.iter().map(|record| size::of_record(record, params)).sum();
+                let promise = place.room().for_write(bytes)?;
                 let points = records.iter().map(|record| point_of(&tenant, record, params));
                 let points = points.collect::<Result<Vec<_>>>()?;
                 let ids = records.iter().map(|record| record.document.id.clone()).collect();
-                Ok(Change::Upsert(ids, points))
+                Ok((Change::Upsert(ids, points), promise))
             })
             .await?;
-        self.change(context, slot, change).await?;
+        self.change(context, slot, change, Some(promise)).await?;
         Ok(())
     }
 
@@ -153,7 +156,7 @@ impl VectorStore for EdgeVectorStore {
             Selector::Filter(filter) => Change::DeleteMatching(filter.clone(), context.clone()),
             Selector::All => Change::DeleteAll,
         };
-        self.change(context, slot, change).await
+        self.change(context, slot, change, None).await
     }
 
     async fn apply(
@@ -173,9 +176,9 @@ impl VectorStore for EdgeVectorStore {
             };
             preparation = self.pool.run(context, take).await?;
         }
-        let prepared = self.pool.run(context, move || preparation.end(delete)).await?;
+        let (prepared, promise) = self.pool.run(context, move || preparation.end(delete)).await?;
         let upserted = prepared.ids.written.len() as u64;
-        let deleted = self.change(context, slot, Change::Commit(Box::new(prepared))).await?;
+        let deleted = self.change(context, slot, Change::Commit(Box::new(prepared)), promise).await?;
         Ok(Applied { upserted, deleted })
     }
 
@@ -257,7 +260,7 @@ impl VectorStore for EdgeVectorStore {
 
     async fn snapshot(&self, context: &RequestContext, collection: &CollectionName, sink: RecordSink) -> Result<u64> {
         let slot = self.registry.find(context, collection)?;
-        self.change(context, slot, Change::Snapshot(Sink(sink), context.clone())).await
+        self.change(context, slot, Change::Snapshot(Sink(sink), context.clone()), None).await
     }
 
     async fn count(
@@ -278,17 +281,115 @@ impl VectorStore for EdgeVectorStore {
     }
 }
 
-/// About how many bytes a record is.
-pub(super) fn bytes_of(record: &Record) -> u64 {
-    const ALL_ELSE: usize = 1024;
-
-    let named: usize = record.named.values().map(Vector::dimension).sum();
-    ((record.vector.dimension() + named) * size_of::<f32>() + record.document.page_content.len() + ALL_ELSE) as u64
-}
-
 /// Has indexes built on the fields that a filter looks at, in the background.
 fn want_indexes(open: &OpenCollection, filter: Option<&Filter>) {
     if let Some(pushed) = filter.and_then(push_down) {
         open.index_fields(pushed.fields);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use toller_core::catalog::RecordKind;
+    use toller_core::error::Error;
+    use toller_core::{Catalog, Document, Metadata, Metric, Principal, Vector};
+
+    use super::super::EdgeStore;
+    use super::*;
+
+    /// More than all pools hold.
+    const READERS: usize = 1000;
+
+    /// Until something that is kept waiting is taken for waiting forever.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn context() -> RequestContext {
+        RequestContext::new(Principal::anonymous())
+    }
+
+    fn name(name: &str) -> CollectionName {
+        CollectionName::new(name).unwrap()
+    }
+
+    async fn two_collections(folder: &std::path::Path) -> EdgeStore {
+        let store = EdgeStore::open(folder, EdgeConfig::default()).unwrap();
+        for collection in ["a", "b"] {
+            store.vectors.create(&context(), &name(collection), VectorParams::new(1, Metric::Dot)).await.unwrap();
+            let document =
+                Document { id: DocumentId::new("x").unwrap(), page_content: String::new(), metadata: Metadata::new() };
+            let record = Record::new(Arc::new(document), Vector::new(vec![1.0], Metric::Dot).unwrap());
+            store.vectors.upsert(&context(), &name(collection), vec![record]).await.unwrap();
+        }
+        store
+    }
+
+    async fn read(store: &EdgeVectorStore, collection: &str) -> usize {
+        let ids = [DocumentId::new("x").unwrap()];
+        store.get(&context(), &name(collection), &ids).await.unwrap().into_iter().flatten().count()
+    }
+
+    /// Has many read "a", which must wait, and others read "b" and the catalogue, who must not; then lets them go on.
+    async fn others_go_on(store: &EdgeStore, let_go: impl FnOnce()) {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let store = Arc::clone(&store.vectors);
+                tokio::spawn(async move { read(&store, "a").await })
+            })
+            .collect();
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert_eq!(tokio::time::timeout(PATIENCE, read(&store.vectors, "b")).await, Ok(1));
+        }
+        let (context, third) = (context(), name("c"));
+        let create = store.vectors.create(&context, &third, VectorParams::new(1, Metric::Dot));
+        tokio::time::timeout(PATIENCE, create).await.unwrap().unwrap();
+        let listed = store.catalog.list(&context, RecordKind::Retriever);
+        assert_eq!(tokio::time::timeout(PATIENCE, listed).await.unwrap().unwrap(), []);
+        assert!(readers.iter().all(|reader| !reader.is_finished()));
+        let_go();
+        for reader in readers {
+            assert_eq!(reader.await.unwrap(), 1);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_collection_that_is_being_opened_keeps_nobody_from_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = two_collections(folder.path()).await;
+        let slot = store.vectors.registry.find(&context(), &name("a")).unwrap();
+        let closed = Arc::clone(&slot);
+        assert!(tokio::task::spawn_blocking(move || closed.close()).await.unwrap());
+        let turn = slot.turn().await;
+        others_go_on(&store, || drop(turn)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_collection_whose_writer_keeps_readers_out_keeps_nobody_from_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = two_collections(folder.path()).await;
+        let slot = store.vectors.registry.find(&context(), &name("a")).unwrap();
+        let open = store.vectors.registry.open_slot(&context(), &slot).await.unwrap();
+        let nobody_reads = open.shard().exclusively();
+        others_go_on(&store, || drop(nobody_reads)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_collection_that_is_dropped_while_it_is_opened_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = two_collections(folder.path()).await;
+        let slot = store.vectors.registry.find(&context(), &name("a")).unwrap();
+        let closed = Arc::clone(&slot);
+        assert!(tokio::task::spawn_blocking(move || closed.close()).await.unwrap());
+        let turn = slot.turn().await;
+        let reader = {
+            let store = Arc::clone(&store.vectors);
+            tokio::spawn(async move { store.get(&context(), &name("a"), &[]).await })
+        };
+        store.vectors.drop_collection(&context(), &name("a")).await.unwrap();
+        drop(turn);
+        let outcome = reader.await.unwrap();
+        assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
     }
 }

@@ -4,7 +4,7 @@
 //! acknowledges each write. One write is one entry of the engine's log, so that after a crash all of it is there or nothing;
 //! what is too much for that is a [`commit`] of many entries.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,11 +16,14 @@ use toller_core::{DocumentId, Durability, Filter, RequestContext};
 
 use super::change_set::PreparedChanges;
 use super::commit::commit;
+use super::disk_room::Promise;
+use super::durable;
 use super::error::engine_fault;
+use super::keywords::FrequencyChange;
 use super::point::{point_id, terms_of_new};
 use super::pushdown::Fields;
 use super::shard::{PAGE, Shard, reopening};
-use super::{disk_room, durable};
+use super::unseen::Unseen;
 
 /// Writes that may wait; more wait with their callers.
 pub(super) const QUEUE: usize = 64;
@@ -31,11 +34,17 @@ const GROUP: usize = 64;
 /// Points after which the engine's log is cut back when nobody asks for durability against power loss.
 const FLUSH_AFTER: usize = 20_000;
 
+/// What the log takes for a record that is removed.
+const BYTES_OF_DELETE: u64 = 64;
+
+/// What an index on metadata takes for a record.
+const BYTES_OF_FIELD: u64 = 64;
+
 /// Something to do for the writer.
 #[derive(Debug)]
 pub(super) enum Write {
-    /// A change, with where to tell how many records it was about.
-    Change(Change, oneshot::Sender<Result<u64>>),
+    /// A change, with the room that it was promised, and where to tell how many records it was about.
+    Change(Change, Option<Promise>, oneshot::Sender<Result<u64>>),
     /// Indexes to build on metadata.
     IndexFields(Fields),
     /// Make durable what an index builder did.
@@ -78,15 +87,16 @@ pub(super) fn run(shard: &Shard, mut queue: mpsc::Receiver<Write>) {
         let mut taken = 0;
         while let Some(write) = next {
             match write {
-                Write::Change(change, reply) => {
+                Write::Change(change, promise, reply) => {
                     let is_unflushed = !matches!(change, Change::Snapshot(..) | Change::Commit(_));
-                    let outcome = apply(shard, change);
+                    let outcome = apply(shard, change, promise.as_ref());
                     if let Ok(count) = outcome
                         && is_unflushed
                     {
                         unflushed += count as usize;
                     }
-                    outcomes.push((outcome, reply));
+                    // What is promised is on the disk once it is durable.
+                    outcomes.push((outcome, promise, reply));
                 }
                 Write::IndexFields(fields) => index_fields(shard, &fields),
                 Write::Flush => flush = true,
@@ -99,7 +109,8 @@ pub(super) fn run(shard: &Shard, mut queue: mpsc::Receiver<Write>) {
         if flushed.is_ok() && (flush || is_durable || unflushed >= FLUSH_AFTER) {
             unflushed = 0;
         }
-        for (outcome, reply) in outcomes {
+        for (outcome, promise, reply) in outcomes {
+            drop(promise);
             // Who does not wait any more need not be told.
             let _ = reply.send(flushed.clone().and(outcome));
         }
@@ -114,30 +125,30 @@ pub(super) fn flush_engine(shard: &Shard) -> Result<()> {
     })
 }
 
-fn apply(shard: &Shard, change: Change) -> Result<u64> {
+fn apply(shard: &Shard, change: Change, promise: Option<&Promise>) -> Result<u64> {
     if shard.is_broken() {
         return Err(reopening());
     }
+    if let Some(promise) = promise {
+        promise.check()?;
+    }
     match change {
         Change::Upsert(ids, points) => upsert(shard, ids, points),
-        Change::Delete(ids) => {
-            disk_room::for_opening(shard.folder.path())?;
-            delete(shard, ids)
-        }
+        Change::Delete(ids) => delete(shard, ids),
         Change::DeleteMatching(filter, context) => {
             // Nobody else writes, so what matches now matches still when it is deleted.
             let ids = shard.matching_ids(&filter, &context)?;
             context.check("before the delete")?;
-            disk_room::for_opening(shard.folder.path())?;
             delete(shard, ids)
         }
-        Change::Commit(changes) => commit(shard, *changes),
+        Change::Commit(changes) => {
+            if promise.is_none() {
+                room_for_delete(shard, changes.ids.removed.len())?;
+            }
+            commit(shard, *changes)
+        }
         Change::Snapshot(Sink(sink), context) => shard.snapshot(sink, &context),
-        Change::DeleteAll => {
-            disk_room::for_opening(shard.folder.path())?;
-            let ids = shard.ids.read().iter().cloned().collect();
-            delete(shard, ids)
-        }
+        Change::DeleteAll => delete_all(shard),
     }
 }
 
@@ -155,7 +166,7 @@ fn upsert(shard: &Shard, ids: Vec<DocumentId>, points: Vec<engine::PointStructPe
     let old_terms = shard.terms(&replaced)?;
     let new_terms: Vec<Vec<u32>> = points.iter().map(|point| terms_of_new(point).to_vec()).collect();
     let operation = engine::PointOperations::UpsertPoints(engine::PointInsertOperations::PointsList(points));
-    let mut known = shard.ids.write();
+    let mut known = shard.exclusively();
     update(shard, engine::UpdateOperation::PointOperation(operation))?;
     known.extend(ids);
     let mut frequencies = shard.frequencies.write();
@@ -209,19 +220,69 @@ fn delete(shard: &Shard, ids: Vec<DocumentId>) -> Result<u64> {
     if present.is_empty() {
         return Ok(0);
     }
-    let old_terms = shard.terms(&present)?;
-    let points = present.iter().map(|id| engine::PointId::Uuid(point_id(&shard.tenant, id))).collect();
-    let mut known = shard.ids.write();
-    let operation = engine::PointOperations::DeletePoints { ids: points };
-    update(shard, engine::UpdateOperation::PointOperation(operation))?;
-    for id in &present {
-        known.remove(id);
+    room_for_delete(shard, present.len())?;
+    let mut terms = FrequencyChange::default();
+    for some in present.chunks(PAGE) {
+        shard.terms(some)?.iter().for_each(|old| terms.remove(old.terms()));
     }
-    let mut frequencies = shard.frequencies.write();
-    old_terms.iter().for_each(|terms| frequencies.remove(terms.terms()));
-    drop((known, frequencies));
+    let points: Vec<engine::PointId> = present.iter().map(|id| point_of_id(shard, id)).collect();
+    // A few are gone as soon as anything else. While the engine removes many, readers go on without them.
+    let mut known = shard.exclusively();
+    if points.len() > PAGE {
+        forget(&mut known, &present);
+        shard.frequencies.write().apply(terms);
+        shard.hide(Unseen::new(points.iter().copied()), &known);
+        drop(known);
+        delete_points(shard, points)?;
+        shard.show_all(&shard.exclusively());
+    } else {
+        delete_points(shard, points)?;
+        forget(&mut known, &present);
+        shard.frequencies.write().apply(terms);
+        drop(known);
+    }
     shard.changed(present.len());
     Ok(present.len() as u64)
+}
+
+/// Removes everything, and returns how much that was.
+fn delete_all(shard: &Shard) -> Result<u64> {
+    let points: Vec<engine::PointId> = shard.ids.read().iter().map(|id| point_of_id(shard, id)).collect();
+    let count = points.len();
+    if count == 0 {
+        return Ok(0);
+    }
+    room_for_delete(shard, count)?;
+    let mut known = shard.exclusively();
+    let ids = std::mem::take(&mut *known);
+    let terms = std::mem::take(&mut *shard.frequencies.write());
+    shard.hide(Unseen::Everything, &known);
+    drop(known);
+    // What takes time readers do not wait for.
+    drop((ids, terms));
+    delete_points(shard, points)?;
+    shard.show_all(&shard.exclusively());
+    shard.changed(count);
+    Ok(count as u64)
+}
+
+fn forget(known: &mut BTreeSet<DocumentId>, ids: &[DocumentId]) {
+    for id in ids {
+        known.remove(id);
+    }
+}
+
+fn delete_points(shard: &Shard, ids: Vec<engine::PointId>) -> Result<()> {
+    update(shard, engine::UpdateOperation::PointOperation(engine::PointOperations::DeletePoints { ids }))
+}
+
+fn room_for_delete(shard: &Shard, count: usize) -> Result<()> {
+    shard.room.for_small((count as u64).saturating_mul(BYTES_OF_DELETE), "a delete")
+}
+
+/// The id of a record's point.
+pub(super) fn point_of_id(shard: &Shard, id: &DocumentId) -> engine::PointId {
+    engine::PointId::Uuid(point_id(&shard.tenant, id))
 }
 
 /// Has the engine do something. When it fails the collection has to be opened again.
@@ -234,6 +295,12 @@ pub(super) fn update(shard: &Shard, operation: engine::UpdateOperation) -> Resul
 
 /// An index makes filters faster and is no condition for them, so a fault is only noted.
 fn index_fields(shard: &Shard, fields: &Fields) {
+    let promise = shard.room.for_write((shard.len() as u64).saturating_mul(BYTES_OF_FIELD * fields.len() as u64));
+    if shard.is_broken() || promise.is_err() {
+        tracing::debug!("no index on metadata can be built now; a later filter asks for it again");
+        shard.forget_fields(fields);
+        return;
+    }
     for (path, kind) in fields {
         let Ok(field_name) = path.parse() else { continue };
         let field_schema = Some(engine::PayloadFieldSchema::FieldType(*kind));
