@@ -118,7 +118,7 @@ mod tests {
             .map(|_| {
                 let (pool, busy, context, released) =
                     (pool.clone(), Arc::clone(&busy), context.clone(), Arc::clone(&released));
-                let wait = move || Ok(drop(released.lock().recv()));
+                let wait = move || Ok(released.lock().recv().is_ok());
                 tokio::spawn(async move { pool.run_within(&busy, &context, wait).await })
             })
             .collect();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(tokio::time::timeout(Duration::from_secs(20), quick).await.unwrap(), Ok(1));
         drop(release);
         for work in blocked {
-            assert_eq!(work.await.unwrap(), Ok(()));
+            assert_eq!(work.await.unwrap(), Ok(false));
         }
     }
 }
