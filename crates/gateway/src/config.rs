@@ -578,7 +578,7 @@ mod tests {
         let reranker_alone = format!("{nothing}\n[rerank]\nmodel = \"a/b\"");
         assert!(load(&reranker_alone, &[]).is_ok());
         // Every setting that a gateway alone reads exists.
-        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 26);
+        assert_eq!(SETTINGS.iter().filter(|setting| !Program::Embedder.reads(setting)).count(), 27);
     }
 
     #[test]
