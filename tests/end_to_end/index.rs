@@ -232,6 +232,24 @@ async fn every_problem_is_told() {
 }
 
 #[tokio::test]
+async fn runs_are_counted_also_when_their_client_goes_away() {
+    let mut server = Settings::new().set("telemetry.metrics_listen", "127.0.0.1:0").start().await;
+    let metrics = server.metrics().await;
+    let client = server.client().await;
+    client.create("docs").await;
+    index(&client, begin(v1::IndexCleanup::None), vec![source("a", "a")]).await.unwrap();
+    metrics.until("toller_index_runs_total", &[("outcome", "committed")], |runs| runs == 1.0).await;
+    metrics.until("toller_index_documents_total", &[("outcome", "added")], |documents| documents == 1.0).await;
+
+    let (sender, receiver) = tokio::sync::mpsc::channel(2);
+    let begin = Step::Begin(begin(v1::IndexCleanup::None));
+    sender.send(v1::DocumentsIndexRequest { step: Some(begin) }).await.unwrap();
+    let stream = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    drop(client.documents().index(stream).await.unwrap());
+    metrics.until("toller_index_runs_total", &[("outcome", "failed")], |runs| runs == 1.0).await;
+}
+
+#[tokio::test]
 async fn many_small_messages_at_once_are_taken() {
     let server = Settings::new().start().await;
     let client = server.client().await;

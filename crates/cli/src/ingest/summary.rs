@@ -168,9 +168,11 @@ impl Summary {
 
     /// After an error: how far it came.
     pub(crate) fn tell_partial(&self) {
+        let embedded = self.counts.embedded + self.counts.resumed;
         if self.counts.chunks > 0 && !self.is_dry_run {
             say(format_args!(
-                "stopped after {}: none of it is visible, and the next run goes on with what is embedded",
+                "stopped after {} of {} that were read were embedded: none of it is visible, and the next run goes on from there",
+                embedded,
                 count(self.counts.chunks, "chunk")
             ));
         }
@@ -178,7 +180,7 @@ impl Summary {
 
     /// Says what to do about what the counts show.
     pub(crate) fn tell_hints(&self) {
-        if self.files() == 0 && self.counts.deleted == 0 {
+        if self.files() == 0 && self.counts.deleted == 0 && !self.may_be_nothing {
             say("nothing was indexed: name files, or folders that hold some of a known kind");
         }
         if self.counts.truncated > 0 {

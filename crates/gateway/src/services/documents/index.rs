@@ -110,15 +110,15 @@ where
             _ => return Err(status(&Error::invalid("begin", "must be the first message of the stream"))),
         };
         let span = spans::operation("index", &begin.collection, "", "");
-        let (started, is_dry) = (Instant::now(), begin.dry_run);
-        let outcome = self.index(indexing, context, begin).instrument(span.clone()).await;
-        let progress = self.board.progress();
-        record(&span, &outcome, progress);
-        match &outcome {
-            _ if is_dry => {}
-            Ok(()) => indexing.metrics.record_committed(started.elapsed(), counted(progress)),
-            Err(_) => indexing.metrics.record_failed(started.elapsed()),
-        }
+        let account = Account {
+            span: span.clone(),
+            board: self.board.clone(),
+            metrics: (!begin.dry_run).then(|| Arc::clone(&indexing.metrics)),
+            started: Instant::now(),
+            is_settled: false,
+        };
+        let outcome = self.index(indexing, context, begin).instrument(span).await;
+        account.settle(&outcome);
         outcome.map_err(|fault| match fault {
             Ending::Fault(fault) => status(&fault),
             Ending::Stream(status) => status,
@@ -263,29 +263,61 @@ impl From<Error> for Ending {
     }
 }
 
-fn record(span: &Span, outcome: &Result<(), Ending>, progress: Progress) {
-    spans::record_documents(span, progress.added + progress.updated);
-    if let Err(Ending::Fault(fault)) = outcome {
-        spans::record_error(span, fault);
+/// What is recorded of a run at its end; also when its client goes away, and nobody waits for its end.
+struct Account {
+    span: Span,
+    board: Board,
+    /// None in a dry run.
+    metrics: Option<Arc<IndexMetrics>>,
+    started: Instant,
+    is_settled: bool,
+}
+
+impl Account {
+    fn settle(mut self, outcome: &Result<(), Ending>) {
+        if let Err(Ending::Fault(fault)) = outcome {
+            spans::record_error(&self.span, fault);
+        }
+        self.record(outcome.is_ok());
     }
-    let Progress { added, updated, skipped, deleted, failed, chunks, embedded, reused, resumed, tokens, .. } = progress;
-    let succeeded = outcome.is_ok();
-    span.in_scope(|| {
-        tracing::info!(
-            succeeded,
-            added,
-            updated,
-            skipped,
-            deleted,
-            failed,
-            chunks,
-            embedded,
-            reused,
-            resumed,
-            tokens,
-            "an index run ended"
-        );
-    });
+
+    fn record(&mut self, succeeded: bool) {
+        self.is_settled = true;
+        let progress = self.board.progress();
+        spans::record_documents(&self.span, progress.added + progress.updated);
+        match &self.metrics {
+            None => {}
+            Some(metrics) if succeeded => metrics.record_committed(self.started.elapsed(), counted(progress)),
+            Some(metrics) => metrics.record_failed(self.started.elapsed()),
+        }
+        let Progress { added, updated, skipped, deleted, failed, chunks, embedded, reused, resumed, tokens, .. } =
+            progress;
+        self.span.in_scope(|| {
+            tracing::info!(
+                succeeded,
+                added,
+                updated,
+                skipped,
+                deleted,
+                failed,
+                chunks,
+                embedded,
+                reused,
+                resumed,
+                tokens,
+                "an index run ended"
+            );
+        });
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            spans::record_error(&self.span, &Error::Cancelled);
+            self.record(false);
+        }
+    }
 }
 
 fn counted(progress: Progress) -> IndexedDocuments {
