@@ -239,13 +239,14 @@ async fn a_change_is_about_any_number_of_rows_and_a_call_about_some() {
 async fn a_delete_may_take_longer_than_a_turn() {
     const ROWS: usize = 4000;
     let server = TestQdrant::start().await.unwrap();
-    let slow = QdrantConfig { timeout: Duration::from_secs(1), ..config(&server, "slow") };
+    // One call may take several times the delay, and all of them take longer than a turn.
+    let slow = QdrantConfig { timeout: Duration::from_secs(4), ..config(&server, "slow") };
     let lease = slow.timeout * 4;
     let slow = QdrantStore::connect(slow).await.unwrap();
     let docs = name("docs");
     slow.vectors.create(&context(), &docs, PARAMS).await.unwrap();
     put(&gateway(&server, "quick").await, "docs", &ids("old", ROWS)).await;
-    server.faults().delay_after("slow", 0, Duration::from_millis(200));
+    server.faults().delay_after("slow", 0, Duration::from_millis(600));
     let old = Selector::Filter(Filter::Eq(KeyPath::parse("old").unwrap(), Value::Bool(true)));
     let asked = Instant::now();
     let deleted = {
