@@ -38,10 +38,11 @@ async fn an_operation_that_gives_signs_of_life_is_left_to_its_process() {
     let started = runs.reembed(&context(), &name("docs"), Some("new")).await.unwrap();
     // One with the model, and one that would let it fail.
     let (with, without) = (process(&memory, OFTEN, &[&old, &new]), process(&memory, OFTEN, &[&old]));
-    let silence = Duration::from_millis(500);
+    // Far longer than a machine stands still.
+    let silence = Duration::from_secs(3);
     with.watch_operations(silence).await.unwrap();
     without.watch_operations(silence).await.unwrap();
-    tokio::time::sleep(4 * silence).await;
+    tokio::time::sleep(2 * silence).await;
     assert_eq!(state(&with, &started.id).await, OperationState::Running);
     new.let_through(100);
     assert_eq!(waits_for(&runs, &context(), &started.id).await, OperationState::Succeeded);
