@@ -20,6 +20,13 @@ fn blocks_stand_apart_and_inline_marks_do_not_break_words() {
     assert_eq!(text("a<br>b<br><br>c"), "a\nb\n\nc");
     assert_eq!(text("  <p>\n a \t b\n</p>\n\n<p>&nbsp;</p>c"), "a b\n\nc");
     assert_eq!(text("Donau&shy;dampf<wbr>schiff"), "Donaudampfschiff");
+    assert_eq!(text("Donau<p>&shy;&shy;<p>Dampf"), "Donau\n\nDampf");
+}
+
+#[test]
+fn a_word_of_soft_hyphens_is_no_block() {
+    let LoadedDocument { text, structure, .. } = load("a <p>&shy;&shy;<p>");
+    assert_eq!((text.as_str(), structure.levels().last().unwrap().as_slice()), ("a", &[0][..]));
 }
 
 #[test]

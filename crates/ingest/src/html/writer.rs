@@ -204,8 +204,8 @@ impl Writer {
 
     /// Writes what is no whitespace, or is kept as it is.
     fn push(&mut self, text: &str) {
-        // A soft hyphen is no character of the word that it is in.
-        if text.is_empty() || text == "\u{ad}" {
+        // A soft hyphen is no character of the word that it is in, and a word of nothing else is none.
+        if text.chars().all(|character| character == '\u{ad}') {
             return;
         }
         // A heading has marks of its own only.
