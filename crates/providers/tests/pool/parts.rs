@@ -26,9 +26,9 @@ async fn a_large_batch_is_spread_over_the_workers_and_comes_back_in_order() {
         assert_eq!(embedding.truncated, text.len() > 100);
     }
     let mut embedded: Vec<String> = workers.iter().flat_map(|worker| worker.state.texts.lock().clone()).collect();
-    for worker in &workers {
-        assert!(worker.state.calls() > 0, "every worker has a part in it");
-    }
+    // One that is quick may be done with its part before the last one is asked.
+    let busy = workers.iter().filter(|worker| worker.state.calls() > 0).count();
+    assert!(busy > 1, "several workers have a part in it");
     embedded.sort();
     let mut expected = texts;
     expected.sort();
