@@ -51,6 +51,16 @@ impl Value {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
+    fn json_bytes(&self) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) => 5,
+            Self::Int(_) | Self::Double(_) => 20,
+            Self::String(text) => text.len() + 2,
+            Self::List(values) => values.iter().map(|value| value.json_bytes() + 1).sum::<usize>() + 2,
+            Self::Map(map) => metadata_bytes(map) + 2,
+        }
+    }
+
     /// Equality by value: numbers compare across their two types, all else only within one type.
     ///
     /// ```
@@ -118,6 +128,18 @@ impl Value {
 /// What the names of metadata entries must not begin with, whatever the case: they are kept for what the service may
 /// have to say of a document itself.
 pub const RESERVED_METADATA_PREFIX: &str = "_toller";
+
+/// About how many bytes metadata take: those of its JSON, without what has to be escaped. O(values).
+///
+/// ```
+/// use toller_core::{Metadata, Value, value::metadata_bytes};
+/// let metadata = Metadata::from([("title".to_owned(), Value::from("Tollers"))]);
+/// assert_eq!(metadata_bytes(&metadata), r#""title":"Tollers","#.len());
+/// ```
+pub fn metadata_bytes(metadata: &Metadata) -> usize {
+    // Quotation marks, a colon and a comma.
+    metadata.iter().map(|(key, value)| key.len() + 4 + value.json_bytes()).sum()
+}
 
 /// Checks the metadata of a document: finite numbers, bounded depth, no empty key, no entry whose name begins with
 /// [`RESERVED_METADATA_PREFIX`].

@@ -66,26 +66,6 @@ impl Draft {
     }
 }
 
-/// About how many bytes metadata take when they are sent. O(entries).
-pub(crate) fn metadata_bytes(metadata: &Metadata) -> usize {
-    /// Of an entry, beside its key and value.
-    const ENTRY: usize = 6;
-
-    metadata.iter().map(|(name, value)| ENTRY + name.len() + value_bytes(value)).sum()
-}
-
-fn value_bytes(value: &Value) -> usize {
-    const NUMBER: usize = 9;
-
-    match value {
-        Value::Null | Value::Bool(_) => 2,
-        Value::Int(_) | Value::Double(_) => NUMBER,
-        Value::String(text) => text.len(),
-        Value::List(values) => values.iter().map(|value| 2 + value_bytes(value)).sum(),
-        Value::Map(entries) => metadata_bytes(entries),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,14 +88,5 @@ mod tests {
         let document = draft.into_document(DocumentId::new("id").unwrap());
         assert_eq!(document.metadata["chunk"], Value::Int(7));
         assert_eq!(document.metadata["a"], Value::from("splitter"));
-    }
-
-    #[test]
-    fn metadata_are_about_as_large_as_what_they_hold() {
-        let metadata = Metadata::from([
-            ("title".to_owned(), Value::from("x".repeat(1000))),
-            ("tags".to_owned(), Value::List(vec![Value::from("y".repeat(500)); 4])),
-        ]);
-        assert!((3000..3100).contains(&metadata_bytes(&metadata)), "{}", metadata_bytes(&metadata));
     }
 }

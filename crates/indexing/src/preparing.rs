@@ -6,13 +6,14 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use toller_core::error::{Error, Result};
+use toller_core::value::metadata_bytes;
 use toller_core::{Document, DocumentId, Embeddings, Metadata, Models, RequestContext, Value};
 use toller_ingest::{
     Format, HashAlgorithm, LoadOptions, LoadedDocument, SkipReason, Structure, charset_of, document_key, key, load,
 };
 
 use crate::cutting::{Cutter, OwnChunk, Piece};
-use crate::draft::{Draft, DraftPart, metadata_bytes};
+use crate::draft::{Draft, DraftPart};
 use crate::generated::Writer;
 use crate::place::{LineCounter, Place, lines_spanned};
 use crate::settings::{IndexSettings, Parents};
@@ -180,7 +181,7 @@ impl Preparation {
             let of_whole = asked.by_ref().take(self.writers.len()).flatten();
             let of_whole = of_whole.chain(found_from(&mut found, drafts.len()));
             let draft = |text| Draft::of_related(Arc::clone(&whole.metadata), whole.parent_id(), text);
-            drafts.extend(of_whole.map(draft).collect::<Vec<_>>());
+            drafts.extend(of_whole.map(draft));
         }
         match related_of(document, format, &wholes) {
             Ok(related) => drafts.extend(related),

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
+use super::error::is_full;
+
 /// How much is set aside.
 pub(super) const BYTES: u64 = 32 << 20;
 
@@ -53,7 +55,8 @@ impl Reserve {
             Err(fault) => {
                 tracing::debug!(file = %self.path.display(), %fault, "no room is set aside for a full disk");
                 let _ = fs::remove_file(&self.path);
-                State::Impossible
+                // Others may have taken the room in between.
+                if is_full(&fault) { State::Missing } else { State::Impossible }
             }
         };
     }

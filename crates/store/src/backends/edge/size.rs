@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use toller_core::collection::VectorParams;
-use toller_core::{Document, Metadata, Record, Value, Vector};
+use toller_core::value::metadata_bytes;
+use toller_core::{Document, Record, Vector};
 
 /// What a record takes beside what can be counted: its ids, and its places in the engine's tables.
 const ALL_ELSE: usize = 1024;
@@ -24,7 +25,7 @@ pub(super) fn of_record(record: &Record, params: &VectorParams) -> u64 {
 
 /// About how many bytes a document is. O(values in its metadata).
 pub(super) fn of_document(document: &Document) -> u64 {
-    (document.page_content.len() + of_map(&document.metadata) + ALL_ELSE) as u64
+    (document.page_content.len() + metadata_bytes(&document.metadata) + ALL_ELSE) as u64
 }
 
 /// How many bytes of the disk the files in a folder take. O(files).
@@ -39,27 +40,11 @@ pub(super) fn of_folder(folder: &Path) -> u64 {
     entries.flatten().map(of).sum()
 }
 
-fn of_map(map: &Metadata) -> usize {
-    // Quotation marks, a colon and a comma.
-    map.iter().map(|(key, value)| key.len() + 4 + of_value(value)).sum()
-}
-
-/// Bytes as JSON, without what has to be escaped.
-fn of_value(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) => 5,
-        Value::Int(_) | Value::Double(_) => 20,
-        Value::String(text) => text.len() + 2,
-        Value::List(values) => values.iter().map(|value| of_value(value) + 1).sum::<usize>() + 2,
-        Value::Map(map) => of_map(map) + 2,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use toller_core::{DocumentId, KeywordParams, Metric};
+    use toller_core::{DocumentId, KeywordParams, Metadata, Metric, Value};
 
     use super::*;
 
